@@ -91,12 +91,11 @@ type Global struct {
 	Static        []values.Layer
 	Schemas       *values.Schemas
 	// Problems are those of Tree.Problems that are about global hooks, values and schemas, or about
-	// a module that is not in force: ownProblems, and those of the roots.
+	// a module that is not in force.
 	Problems []string
 
-	ownProblems []string // about its own files; they stay as long as these do not change
-	files       contents
-	refused     globalSums // see Refused
+	files   contents
+	refused globalSums // see Refused
 }
 
 // globalSums identify one version of Global: the checksums of its files, and its static values.
@@ -128,10 +127,10 @@ type Module struct {
 	// Schemas of the module; nil-safe.
 	Schemas *values.Schemas
 
-	// What was found when its own files were read stays until they change: problems, strange and
+	// What was found when its own files were read stays until they change: problems, others and
 	// own. doubles and stale depend on other files, and are set at each refresh.
 	doubles, problems []string // see Problems
-	strange           []string // keys of its values.yaml that look like flags and are not its own
+	others            []string // keys of its values.yaml that are not its own
 	own               values.Document
 	ownEmpty          bool // its values.yaml exists and has no content
 	files             contents

@@ -53,7 +53,7 @@ func ReadModuleFile(dir string) (f ModuleFile, err error) {
 // readModuleFile is ReadModuleFile for a directory whose paths messages name as shown.
 func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
-	tree, err := readYAML(path, shown(path), values.ParseYAML)
+	tree, err := readYAML(path, shown(path))
 	if err != nil {
 		return f, err
 	}
@@ -191,7 +191,7 @@ func chartProblems(m *Module) (problems []string) {
 	if len(m.Name) > longestRelease {
 		problem("%s: the name of the module is that of its release, which has at most %d characters, not %d; rename the directory", m.Shown(m.Dir), longestRelease, len(m.Name))
 	}
-	metadata, _ := readYAML(file, "", values.ParsePublished) // what is wrong with it is for the loader of the chart to say
+	metadata, _ := readYAML(file, "") // what is wrong with it is for the loader of the chart to say
 	if fields, _ := metadata.(map[string]any); fields["type"] == "library" {
 		problem("%s has type library, so nothing is installed; write type: application, or remove the module and add the chart to the dependencies of others", m.Shown(file))
 	}
@@ -206,13 +206,10 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 			continue
 		}
 		fix := "the values of the chart belong under " + m.Key + "; move it there"
-		meant := values.Nearest(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey})
 		if key == m.Name {
-			meant = m.Key
+			fix = "did you mean " + m.Key + "?"
 		}
-		if meant != "" {
-			fix = "did you mean " + meant + "?"
-		}
+		fix = values.DidYouMean(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey}, fix)
 		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module is in chart/; %s", m.Shown(m.valuesFile()), key, fix)
 	}
 }
@@ -228,5 +225,5 @@ func (m Module) Defaults() (shown string, read func() (any, error)) {
 	}
 	path := filepath.Join(inner, "values.yaml")
 	shown = m.Shown(path)
-	return shown, func() (any, error) { return readYAML(path, shown, values.ParsePublished) }
+	return shown, func() (any, error) { return readYAML(path, shown) }
 }

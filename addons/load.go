@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -98,7 +99,7 @@ func emptied(shown string, without absence) error {
 
 // hasValues reports whether a values.yaml had any, for modules or for the chart of its module.
 func hasValues(d values.Document) bool {
-	return len(d.Sections)+len(d.Flags)+len(d.Maintenance)+len(d.Strange)+len(d.Others) > 0
+	return len(d.Sections)+len(d.Flags)+len(d.Maintenance)+len(d.Others) > 0
 }
 
 // again reads the file once more, unless it is the same one.
@@ -154,9 +155,9 @@ func (t *Tree) warnUnknownFlags() {
 		known = append(known, values.FlagKey(m.Key))
 	}
 	for _, m := range all {
-		for _, flag := range m.strange {
+		for _, flag := range m.others {
 			own := values.FlagKey(m.Key)
-			if values.NearestFlag(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+			if strings.HasSuffix(flag, values.FlagKey("")) && values.Nearest(flag, []string{own}) != "" && !slices.Contains(known, flag) {
 				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", m.Shown(m.valuesFile()), flag, own)
 			}
 		}
@@ -178,7 +179,7 @@ func (t *Tree) warnUnknownFlags() {
 				continue
 			}
 			hint := ""
-			if meant := values.NearFlag(flag, known); meant != "" {
+			if meant := values.Nearest(flag, known); meant != "" {
 				hint = "; did you mean " + meant + "?"
 			}
 			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", root.shown, flag, hint)
@@ -198,9 +199,7 @@ func (t *Tree) loadGlobal(dir string) error {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
 	t.Global.files = look(dir, contents{}, partOfGlobal)
-	t.Global.Schemas, err = loadSchemas(dir, t.dirs.Shown)
-	t.adviseOn(t.Global.Schemas, &t.Global.ownProblems)
-	t.Global.Problems = t.Global.ownProblems
+	t.Global.Schemas, err = t.loadSchemas(dir, t.dirs.Shown)
 	return err
 }
 
@@ -209,10 +208,9 @@ func (t *Tree) loadGlobal(dir string) error {
 func (t *Tree) readModule(m *Module) error {
 	doc, without, err := readValues(m.valuesFile(), m.Shown(m.valuesFile()), m.Key)
 	errs := []error{err}
-	m.own, m.ownEmpty, m.strange = doc, without == noContent, doc.Strange
-	m.Schemas, err = loadSchemas(m.Dir, m.Shown)
+	m.own, m.ownEmpty, m.others = doc, without == noContent, doc.Others
+	m.Schemas, err = t.loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
-	t.adviseOn(m.Schemas, &m.problems)
 	for _, problem := range chartProblems(m) {
 		t.problem(&m.problems, "%s", problem)
 	}
@@ -228,7 +226,7 @@ func (t *Tree) readModule(m *Module) error {
 	}
 	if innerChart(m.Dir) != "" {
 		t.warnUnread(m, doc.Others)
-		m.strange = nil
+		m.others = nil
 	}
 	return errors.Join(errs...)
 }
@@ -259,25 +257,19 @@ func (t *Tree) combine(m *Module) {
 	maintenance(m.own)
 }
 
-// adviseOn adds what is suspicious in schemas to the warnings and problems.
-func (t *Tree) adviseOn(schemas *values.Schemas, problems *[]string) {
-	for _, warning := range schemas.Warnings() {
-		t.warn("%s", warning)
-	}
-	for _, problem := range schemas.Problems() {
-		t.problem(problems, "%s", problem)
-	}
-}
-
 // loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29). shown names their
 // paths in messages.
-func loadSchemas(dir string, shown func(path string) string) (*values.Schemas, error) {
+func (t *Tree) loadSchemas(dir string, shown func(path string) string) (*values.Schemas, error) {
 	config, err1 := readSchema(filepath.Join(dir, "openapi", "config-values.yaml"), shown)
 	merged, err2 := readSchema(filepath.Join(dir, "openapi", "values.yaml"), shown)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	return values.CompileSchemas(config, merged)
+	schemas, err := values.CompileSchemas(config, merged)
+	for _, warning := range schemas.Warnings() {
+		t.warn("%s", warning)
+	}
+	return schemas, err
 }
 
 func readSchema(path string, shown func(path string) string) (values.SchemaFile, error) {
@@ -321,14 +313,14 @@ func withoutPath(err error) error {
 
 // readYAML reads a file of one YAML document, which errors name as shown; nil when it does not
 // exist.
-func readYAML(path, shown string, parse func([]byte) (any, error)) (any, error) {
+func readYAML(path, shown string) (any, error) {
 	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	var tree any
 	if err == nil {
-		tree, err = parse(data)
+		tree, err = values.ParseYAML(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", shown, err)

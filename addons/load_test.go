@@ -389,14 +389,14 @@ func TestRefreshAfterARenumbering(t *testing.T) {
 	}
 }
 
-// A11, A18, D34, D35: likely mistakes that do not stop the start are shown with their module, also when they come
+// A11, A18, D35: likely mistakes that do not stop the start are shown with their module, also when they come
 // later.
 func TestProblemsOfModules(t *testing.T) {
 	root := disk(t, map[string]string{
-		"modules/010-dns/openapi/config-values.yaml": "properties: {a: {type: integer, default: x}, b: {x-rules: [r]}}",
+		"modules/010-dns/openapi/config-values.yaml": "properties: {b: {x-kubernetes-validations: [r]}}",
 		"modules/010-dns/enabled":                    "not executable",
 		"modules/020-web/":                           "",
-		"global/openapi/values.yaml":                 "{x-deckhouse-validations: [], properties: {g: {minimum: 5, default: 1}}}",
+		"global/openapi/values.yaml":                 "{x-deckhouse-validations: []}",
 	})
 	tree, err := addons.Load(dirs(root))
 	if err != nil {
@@ -414,11 +414,10 @@ func TestProblemsOfModules(t *testing.T) {
 			}
 		}
 	}
-	want("dns", module(t, tree, "dns").Problems(), "010-dns/openapi/config-values.yaml: /properties/a/default", "enabled is not executable")
+	want("dns", module(t, tree, "dns").Problems(), "enabled is not executable")
 	want("web", module(t, tree, "web").Problems())
-	want("global", tree.Global.Problems, "global/openapi/values.yaml: /properties/g/default")
-	expectWarnings(t, tree, "/properties/a/default", "010-dns/openapi/config-values.yaml has rules that are not evaluated: x-rules at /properties/b", "is not executable",
-		"/properties/g/default", "global/openapi/values.yaml has rules that are not evaluated: x-deckhouse-validations at /")
+	expectWarnings(t, tree, "010-dns/openapi/config-values.yaml has rules that are not evaluated: x-kubernetes-validations", "is not executable",
+		"global/openapi/values.yaml has rules that are not evaluated: x-deckhouse-validations")
 
 	write(t, root, "modules/030-dns/", "")
 	write(t, root, "modules/040-db/enabled", "not executable")
@@ -426,7 +425,7 @@ func TestProblemsOfModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("db", module(t, tree, "db").Problems(), "040-db/enabled is not executable")
-	if got := module(t, tree, "dns").Problems(); len(got) != 3 || !strings.Contains(got[0], "030-dns is ignored") {
+	if got := module(t, tree, "dns").Problems(); len(got) != 2 || !strings.Contains(got[0], "030-dns is ignored") {
 		t.Errorf("dns after a reload: %q", got)
 	}
 	if err := os.Remove(filepath.Join(root, "modules/030-dns")); err != nil {
@@ -435,7 +434,7 @@ func TestProblemsOfModules(t *testing.T) {
 	if tree, err = tree.Refresh(dirs(root)); err != nil {
 		t.Fatal(err)
 	}
-	if got := module(t, tree, "dns").Problems(); len(got) != 2 {
+	if got := module(t, tree, "dns").Problems(); len(got) != 1 {
 		t.Errorf("dns when the other directory is gone: %q", got)
 	}
 }

@@ -134,7 +134,7 @@ func (r *refresh) global() {
 	}
 	next.Static = t.common.globalSections()
 	t.Global = next
-	t.Global.Problems = slices.Concat(problems, next.ownProblems)
+	t.Global.Problems = problems
 	if err != nil {
 		t.Global.refused = globalSums{files.parts, t.Global.Static}
 		t.problem(&t.Global.Problems, "%s", kept(err))

@@ -8,10 +8,6 @@ import (
 	"addon-operator/values"
 )
 
-// maxConfigValues bounds the keys and values of a configuration: a report about each of them takes a
-// kilobyte.
-const maxConfigValues = 50_000
-
 // parseDocument reads the one JSON or YAML object that a hook printed (C4), as values are read.
 func parseDocument(data []byte) (map[string]any, error) {
 	tree, err := values.ParseYAML(data)
@@ -22,27 +18,9 @@ func parseDocument(data []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("the hook printed neither JSON nor YAML that can be read: %w", err)
 	case !ok:
 		return nil, fmt.Errorf("the hook printed %s; print a JSON or YAML object, and nothing else, to stdout", typeName(tree))
-	case elements(object) > maxConfigValues:
-		return nil, fmt.Errorf("the hook printed more than %d keys and values, counting aliases; print fewer", maxConfigValues)
 	default:
 		return object, nil
 	}
-}
-
-// elements counts the keys and values of a tree.
-func elements(tree any) int {
-	n := 1
-	switch v := tree.(type) {
-	case []any:
-		for _, child := range v {
-			n += elements(child)
-		}
-	case map[string]any:
-		for _, child := range v {
-			n += 1 + elements(child)
-		}
-	}
-	return n
 }
 
 // typeName returns the type of a value with its article, as JSON names it.

@@ -156,11 +156,7 @@ func show(value any) string {
 	if err != nil {
 		return typeName(value)
 	}
-	const longest = 60
-	if runes := []rune(string(text)); len(runes) > longest {
-		return string(runes[:longest]) + "…"
-	}
-	return string(text)
+	return values.Shorten(string(text), 60)
 }
 
 // walk follows keys and positions from the document to a place.

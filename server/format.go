@@ -203,7 +203,7 @@ const manyNames = 30
 // probably meant, else it lists those that exist.
 func unknown(what, name string, known []string) error {
 	text := fmt.Sprintf("%s %q not found", what, name)
-	switch meant := values.Near(name, known); {
+	switch meant := values.Nearest(name, known); {
 	case meant != "":
 		text += "; did you mean " + meant + "?"
 	case len(known) == 0:

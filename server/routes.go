@@ -186,7 +186,7 @@ func noPage(asked string, routes []Route) error {
 		}
 	}
 	text := "page " + asked + " not found"
-	if meant := values.Near(strings.TrimSuffix(asked, path.Ext(asked)), known); meant != "" && meant != "/" {
+	if meant := values.Nearest(strings.TrimSuffix(asked, path.Ext(asked)), known); meant != "" && meant != "/" {
 		text += "; did you mean " + meant + "?"
 	}
 	return notFound("%s; /discovery lists all", text)

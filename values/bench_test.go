@@ -11,7 +11,7 @@ import (
 func bigValues(b *testing.B) (values any, schemas *Schemas) {
 	var text strings.Builder
 	text.WriteString("services:\n")
-	for i := range 2400 {
+	for i := range 900 {
 		fmt.Fprintf(&text, "- name: service-%d\n  image: {repository: registry.example.com/team/service-%d, tag: v1.%d.0}\n  replicas: %d\n"+
 			"  resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: '1', memory: 512Mi}}\n  ports: [80, 443]\n  labels: {app: service-%d, team: team-%d}\n"+
 			"  description: a text of some length that nobody reads but everybody keeps, number %d\n", i, i, i%10, i%5, i, i%7, i)
@@ -90,7 +90,7 @@ func BenchmarkPatch1MB(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := 0; b.Loop(); i++ {
-		if _, err := section.Patch(Patch{addition(pointer{"m", "touched"}, int64(i))}, Origin{}); err != nil {
+		if _, err := section.Patch(Patch{add(pointer{"m", "touched"}, int64(i))}, Origin{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -184,7 +184,7 @@ func BenchmarkCompileSchemas(b *testing.B) {
 func BenchmarkPatchOfThousandKeys(b *testing.B) {
 	var patch Patch
 	for i := range 1000 {
-		patch = append(patch, addition(pointer{"m", "found", fmt.Sprint("key", i)}, int64(i)))
+		patch = append(patch, add(pointer{"m", "found", fmt.Sprint("key", i)}, int64(i)))
 	}
 	section, err := NewSection("m", nil, Layer{Value: map[string]any{"found": map[string]any{}}})
 	if err != nil {
@@ -205,7 +205,7 @@ func BenchmarkExplain1MB(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range 100 {
-		if section, err = section.Patch(Patch{addition(pointer{"m", fmt.Sprint("touched", i)}, int64(i))}, Origin{Hook: "h.sh"}); err != nil {
+		if section, err = section.Patch(Patch{add(pointer{"m", fmt.Sprint("touched", i)}, int64(i))}, Origin{Hook: "h.sh"}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,6 +7,15 @@ import (
 	"strings"
 )
 
+// NoResourceReconciliation is the mode of maintenance in which the hooks of a module continue while
+// its release does not change: nothing is installed, upgraded, healed or deleted (H15). It is the
+// only one.
+const NoResourceReconciliation = "NoResourceReconciliation"
+
+// Suspended is the mode in which a module neither changes its release nor runs its hooks (H27). A
+// person requests it by an object of kind Module; the ConfigMap cannot contain it.
+const Suspended = "Suspended"
+
 // Document is one parsed values.yaml, or the ConfigMap. Documents share their trees with the
 // sections that are made of them, so nothing may write into them.
 type Document struct {
@@ -20,32 +29,15 @@ type Document struct {
 	// the flag false of its module (X12), unless the document has the flag itself.
 	Flags map[string]bool
 	// Maintenance maps keys like someModuleMaintenance to NoResourceReconciliation, or to "" for
-	// none (H15).
+	// none (H15), which overrides the mode of a weaker file.
 	Maintenance map[string]string
-	// Strange are keys of a module's own file that look like flags but are not its own: keys of the
-	// chart, or misspelled ones. Both lists hold at most maxProblems keys, because a file of 4 MiB
-	// may have nothing else.
-	Strange []string
-	// Others are all keys of a module's own file that are not its own. The caller decides whether
+	// Others are keys of a module's own file that are not its own, at most maxProblems. The caller decides whether
 	// they are values of the chart or mistakes (A20).
 	Others []string
 }
 
 // Stored is what ConfigMap and Secret together hold of a section (D40); nil for nothing.
-func (d Document) Stored(key string) any {
-	section, secret := d.Sections[key], d.Secrets[key]
-	switch {
-	case secret == nil:
-		return section
-	case section == nil:
-		return secret
-	}
-	return Merge(section, secret)
-}
-
-func newDocument() Document {
-	return Document{Sections: map[string]any{}, Flags: map[string]bool{}, Maintenance: map[string]string{}}
-}
+func (d Document) Stored(key string) any { return Merge(d.Sections[key], d.Secrets[key]) }
 
 // ParseFile parses a values.yaml (A19, E5). In the common file of a modules directory every key
 // counts. With only, as for a module's own file, it reads nothing but these sections and their
@@ -53,129 +45,151 @@ func newDocument() Document {
 // document is then empty, so a file takes effect as a whole or not at all.
 func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	tree, err := ParseYAML(data)
+	content, ok := tree.(map[string]any)
+	if err == nil && !ok && tree != nil {
+		err = fmt.Errorf("must be a map of sections, is %s", describe(tree))
+	}
 	if err != nil {
 		return Document{}, fmt.Errorf("values file %s: %w", path, err)
 	}
-	content, ok := tree.(map[string]any)
-	if !ok && tree != nil {
-		return Document{}, fmt.Errorf("values file %s: must be a map of sections, is %s", path, describe(tree))
-	}
-	document := newDocument()
-	var problems []error
+	own, others := map[string]any{}, []string(nil)
 	for _, key := range sortedKeys(content) {
-		if len(only) > 0 && !concerns(key, only) {
-			if len(document.Others) < maxProblems {
-				document.Others = append(document.Others, key)
-			}
-			if _, isFlag := flagOwner(key); isFlag && len(document.Strange) < maxProblems {
-				document.Strange = append(document.Strange, key)
-			}
-			continue
+		concerns := func(section string) bool {
+			return key == section || key == FlagKey(section) || key == MaintenanceKey(section)
 		}
-		if err := document.add(key, content[key]); err != nil {
-			problems = append(problems, fmt.Errorf("values file %s: key %s: %w", path, key, err))
+		if len(only) == 0 || slices.ContainsFunc(only, concerns) {
+			own[key] = content[key]
+		} else if len(others) < maxProblems {
+			others = append(others, key)
 		}
 	}
-	return document.finish(problems)
-}
-
-// concerns reports whether a key is one of the sections, or the flag or the maintenance mode of
-// one.
-func concerns(key string, sections []string) bool {
-	return slices.ContainsFunc(sections, func(section string) bool {
-		return key == section || key == FlagKey(section) || key == MaintenanceKey(section)
-	})
+	document, err := read(own, "values file "+path+": key ", "", Document.add)
+	document.Others = others
+	return document, err
 }
 
 // ParseConfigMap parses the data of the ConfigMap (D10–D12): sections are YAML texts, flags are the
 // texts true and false. The error names every bad key, and the document is then empty: a ConfigMap
 // is refused as a whole (D16).
 func ParseConfigMap(data map[string]string) (Document, error) {
-	document := newDocument()
-	var problems []error
-	for _, key := range sortedKeys(data) {
-		if err := document.addText(key, data[key]); err != nil {
-			problems = append(problems, fmt.Errorf("ConfigMap key %s: %w", key, err))
+	return read(data, "ConfigMap key ", "", func(d Document, key, text string) error {
+		if isSwitch(key) { // not as YAML, which would accept yes and on for true
+			return d.add(key, strings.TrimSpace(text))
 		}
-	}
-	return document.finish(problems)
+		tree, err := ParseYAML([]byte(text))
+		if err != nil {
+			return err
+		}
+		return d.add(key, tree)
+	})
 }
 
-// addText reads one key of the ConfigMap. Flags and modes are not parsed as YAML, which would
-// accept yes and on for true.
-func (d Document) addText(key, text string) error {
-	_, isFlag := flagOwner(key)
-	_, isMaintenance := maintenanceOwner(key)
-	if isFlag || isMaintenance {
-		return d.add(key, strings.TrimSpace(text))
-	}
-	tree, err := ParseYAML([]byte(text))
-	if err != nil {
+// ParseSecret parses the data of the Secret. It has the form of the ConfigMap without flags and
+// maintenance modes: those are no secrets, and only one place may decide which modules run (D40). Nor is true or false
+// a section: in the ConfigMap, false disables the module (X12). Errors name every bad key and quote nothing of its
+// text.
+func ParseSecret(data map[string]string) (map[string]any, error) {
+	document, err := read(data, "key ", " of the Secret", func(d Document, key, text string) error {
+		if isSwitch(key) {
+			return errors.New("flags and maintenance modes belong in the ConfigMap; the Secret holds values only")
+		}
+		tree, err := ParseYAML([]byte(text))
+		if err != nil {
+			return withoutContent(err)
+		}
+		if _, word := flagValue(tree); word {
+			return fmt.Errorf("must be a map or a list, is a scalar; to enable or disable a module, set %s in the ConfigMap", FlagKey(key))
+		}
+		return d.add(key, tree)
+	})
+	return document.Sections, err
+}
+
+// withoutContent keeps of the error of a YAML text only the line where it is, because the message may
+// quote the text.
+func withoutContent(err error) error {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
 		return err
 	}
-	return d.add(key, tree)
+	if line, _, found := strings.Cut(err.Error(), ":"); found && strings.HasPrefix(line, "line ") {
+		return fmt.Errorf("%s: is not valid YAML; its content is not shown", line)
+	}
+	return errors.New("is not valid YAML, or is too large; its content is not shown")
+}
+
+// read makes a document of all keys. before and after are what errors say around a key.
+func read[V any](data map[string]V, before, after string, add func(Document, string, V) error) (Document, error) {
+	d := Document{Sections: map[string]any{}, Flags: map[string]bool{}, Maintenance: map[string]string{}}
+	var problems []error
+	for _, key := range sortedKeys(data) {
+		if err := add(d, key, data[key]); err != nil {
+			problems = append(problems, fmt.Errorf("%s%s%s: %w", before, brief(key), after, err))
+		}
+	}
+	if len(problems) > 0 {
+		return Document{}, errors.Join(problems...)
+	}
+	for key, value := range d.Sections {
+		if value != false {
+			continue
+		}
+		// X12: "false" in place of a section switches the module off, unless the flag itself, which is more explicit,
+		// is in the same document.
+		delete(d.Sections, key)
+		if _, explicit := d.Flags[FlagKey(key)]; !explicit {
+			d.Flags[FlagKey(key)] = false
+		}
+	}
+	return d, nil
 }
 
 // add dispatches on the name of a key. Flags and modes come first, because isKey refuses names with
 // their endings.
 func (d Document) add(key string, value any) error {
-	if _, ok := flagOwner(key); ok {
-		return d.addFlag(key, value)
-	}
-	if _, ok := maintenanceOwner(key); ok {
-		return d.addMaintenance(key, value)
-	}
-	if key != GlobalKey && !isKey(key) {
-		return keyError(key)
-	}
-	return d.addSection(key, value)
-}
-
-// addSection accepts the text false for a section that is not global (X12). It refuses true with a
-// hint, because people write it to enable a module.
-func (d Document) addSection(key string, value any) error {
+	_, isFlag := flagOwner(key)
+	_, isMaintenance := maintenanceOwner(key)
+	flag, isFlagValue := flagValue(value)
 	switch {
+	case isFlag && !isFlagValue:
+		return fmt.Errorf("must be true or false, is %s", describe(value))
+	case isFlag:
+		d.Flags[key] = flag
+	case isMaintenance:
+		mode, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("must be the name of a maintenance mode, is %s", describe(value))
+		}
+		if mode != "" && mode != NoResourceReconciliation {
+			return fmt.Errorf("there is no maintenance mode %q; write %s, or an empty string for none", mode, NoResourceReconciliation)
+		}
+		d.Maintenance[key] = mode
+	case key != GlobalKey && !isKey(key):
+		return keyError(key)
 	case value == nil:
-		return nil
-	case key != GlobalKey && (value == false || value == "false"):
-		// X12: "false" instead of a section switches the module off.
-		d.Sections[key] = false // finish turns it into a flag, when the flag itself is not there
-		return nil
-	case key != GlobalKey && (value == true || value == "true"):
+	case key != GlobalKey && isFlagValue && flag: // people write it to enable a module
 		return fmt.Errorf("must be a map or a list, is %s; to enable the module, write %s: true", describe(value), FlagKey(key))
+	case key != GlobalKey && isFlagValue:
+		d.Sections[key] = false
+	default:
+		d.Sections[key] = value
+		return checkSection(key, value)
 	}
-	if err := checkSection(key, value); err != nil {
-		return err
-	}
-	d.Sections[key] = value
 	return nil
 }
 
 // checkSection refuses values that cannot be a section (D1) and values that only the operator may
 // compute (D9).
 func checkSection(key string, value any) error {
-	if key != GlobalKey {
-		if !isContainer(value) {
-			return fmt.Errorf("must be a map or a list, is %s", describe(value))
-		}
-		return nil
-	}
-	global, ok := value.(map[string]any)
-	if !ok {
+	global, isMap := value.(map[string]any)
+	_, computed := global[enabledModulesKey]
+	switch {
+	case key == GlobalKey && !isMap:
 		return fmt.Errorf("must be a map, is %s", describe(value))
-	}
-	if _, ok := global[enabledModulesKey]; ok {
+	case key == GlobalKey && computed:
 		return fmt.Errorf("%s.%s is computed by the operator and cannot be set; remove it", GlobalKey, enabledModulesKey)
+	case !isContainer(value):
+		return fmt.Errorf("must be a map or a list, is %s", describe(value))
 	}
-	return nil
-}
-
-func (d Document) addFlag(key string, value any) error {
-	flag, ok := flagValue(value)
-	if !ok {
-		return fmt.Errorf("must be true or false, is %s", describe(value))
-	}
-	d.Flags[key] = flag
 	return nil
 }
 
@@ -188,24 +202,6 @@ func flagValue(value any) (flag, ok bool) {
 		return false, true
 	}
 	return false, false
-}
-
-// finish turns sections that are false into flags. This has to wait until all keys are read: a flag
-// in the same document is more explicit and wins.
-func (d Document) finish(problems []error) (Document, error) {
-	if len(problems) > 0 {
-		return Document{}, errors.Join(problems...)
-	}
-	for key, value := range d.Sections {
-		if value != false {
-			continue
-		}
-		delete(d.Sections, key)
-		if _, explicit := d.Flags[FlagKey(key)]; !explicit {
-			d.Flags[FlagKey(key)] = false
-		}
-	}
-	return d, nil
 }
 
 // keyError explains what the key of a section looks like, and proposes the right one when it can be

@@ -26,7 +26,6 @@ type Edited struct {
 	// Key is the key of the ConfigMap to write, Text its new content; a nil Text removes the key.
 	Key  string
 	Text *string
-	// Before is what stood at the path; Had: something did.
 	// Before is the value at the path before the edit; Had reports whether there was one.
 	Before any
 	Had    bool
@@ -50,21 +49,19 @@ func (e Edit) Apply(data map[string]string) (Edited, error) {
 	key := e.Path[0]
 	text, has := data[key]
 	edited := Edited{Key: key}
-	_, isFlag := flagOwner(key)
-	_, isMaintenance := maintenanceOwner(key)
 	switch {
-	case !isFlag && !isMaintenance && key != GlobalKey && !isKey(key):
+	case !isSwitch(key) && key != GlobalKey && !isKey(key):
 		return edited, keyError(key)
-	case (isFlag || isMaintenance) && len(e.Path) > 1:
+	case isSwitch(key) && len(e.Path) > 1:
 		return edited, fmt.Errorf("%s is a single string and has no keys below it", key)
-	case isFlag || isMaintenance:
+	case isSwitch(key):
 		edited.Had, edited.Before = has, strings.TrimSpace(text)
 		if flag, ok := flagValue(edited.Before); ok {
 			edited.Before = flag
 		}
 		if !e.Remove {
-			if err := newDocument().add(key, e.Value); err != nil {
-				return edited, fmt.Errorf("%s: %w", key, err)
+			if _, err := read(map[string]any{key: e.Value}, "", "", Document.add); err != nil {
+				return edited, err
 			}
 			edited.Text = new(fmt.Sprint(e.Value))
 		}
@@ -148,13 +145,11 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 		o.Op, end = "add", there+1
 	}
 	o.Path, o.Value = JSONPointer(append(e.Path[:1:1], path[:end]...)...), e.nested(path[end:])
-	root := any(map[string]any{e.Path[0]: tree})
-	steps, err := o.canonical(e.Path[0], root)
-	for _, step := range steps {
-		root = newReplayer().replay(root, step)
+	after, err := Patch{o}.execute(e.Path[0], tree)
+	if err != nil {
+		return nil, o.failure(map[string]any{e.Path[0]: tree}, err)
 	}
-	after, _ := lookup(root, e.Path[:1])
-	return after, err
+	return after, nil
 }
 
 // nested wraps the value into the parents that the rest of a path lacks. Only "-" makes a list: an
@@ -189,34 +184,25 @@ func (e Edit) rewrite(text string, path pointer) (string, error) {
 		return text + string(block), err
 	}
 	root := document.Content[0]
-	if err := e.change(&document, nil, root, path); err != nil || len(root.Content) == 0 {
+	if err := e.change(nil, root, path); err != nil || len(root.Content) == 0 {
 		return "", err
 	}
 	return encode(&document)
 }
 
-// change descends along a path and changes the value at its end. key is that of the node in its map, else nil. It
-// refuses to go through aliases, and through anchors that an alias refers to: there one edit would change several
-// values.
-func (e Edit) change(document, key, node *yaml.Node, path pointer) error {
+// change descends along a path and changes the value at its end. key is that of the node in its map, else nil. What it
+// cannot reach, as below an alias, stays as it is, which Apply notices.
+func (e Edit) change(key, node *yaml.Node, path pointer) error {
 	defer moveComment(key, node)
-	if node.Anchor != "" && refersTo(document, node) {
-		return fmt.Errorf("line %d: the value is part of the anchor &%s, which aliases (*%s) repeat elsewhere; edit the ConfigMap manually", node.Line, node.Anchor, node.Anchor)
-	}
-	switch {
-	case len(path) == 0:
-		return putNode(node, e.Value)
-	case node.Kind == yaml.AliasNode:
-		return fmt.Errorf("line %d: the value is below the alias *%s, whose anchor is elsewhere; edit the ConfigMap manually", node.Line, node.Value)
-	case node.Kind == yaml.ScalarNode: // null: expected has refused all others
+	if len(path) == 0 || node.Kind == yaml.ScalarNode { // null: expected has refused all others
 		return putNode(node, e.nested(path))
 	}
 	i := find(node, path[0])
 	switch {
-	case i < 0 && e.Remove:
-		return fmt.Errorf("line %d: %s comes from an alias (<<); edit the ConfigMap manually", node.Line, path[0])
-	case i < 0:
+	case i < 0 && !e.Remove:
 		return insertNode(node, path[0], e.nested(path[1:]))
+	case i < 0:
+		return nil
 	case e.Remove && len(path) == 1:
 		first := i
 		if node.Kind == yaml.MappingNode {
@@ -227,12 +213,11 @@ func (e Edit) change(document, key, node *yaml.Node, path pointer) error {
 		}
 		return nil
 	}
+	key = nil
 	if node.Kind == yaml.MappingNode {
 		key = node.Content[i-1]
-	} else {
-		key = nil
 	}
-	return e.change(document, key, node.Content[i], path[1:])
+	return e.change(key, node.Content[i], path[1:])
 }
 
 // moveComment puts the comment on the line of a key where the library expects it: at the key if its value begins on
@@ -273,31 +258,6 @@ func insertNode(node *yaml.Node, key string, value any) error {
 	}
 	node.Content = append(node.Content, made.Content...)
 	return nil
-}
-
-// find returns the index of a value in the content, or -1. Keys that a map gets by "<<" are not
-// found: they belong to another place of the text.
-func find(node *yaml.Node, element string) int {
-	if node.Kind == yaml.SequenceNode {
-		if index, ok := listIndex(element); ok && index < len(node.Content) {
-			return index
-		}
-		return -1
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if keyIs(node.Content[i], element) {
-			return i + 1
-		}
-	}
-	return -1
-}
-
-// refersTo reports whether an alias in the tree refers to the node.
-func refersTo(tree, node *yaml.Node) bool {
-	if tree.Kind == yaml.AliasNode {
-		return tree.Alias == node
-	}
-	return slices.ContainsFunc(tree.Content, func(child *yaml.Node) bool { return refersTo(child, node) })
 }
 
 // isNothing reports whether a node has no text of its own, as the null value of "key:".

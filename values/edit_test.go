@@ -102,10 +102,10 @@ func TestEdit(t *testing.T) {
 // What cannot be done without touching something else is refused, with the reason.
 func TestEditIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, path, value, says string }{
-		"below an alias":         {"a: &x {k: 1}\nb: *x\n", "web.b.k", "2", "line 2: the value is below the alias *x"},
-		"in what others repeat":  {"a: &x {k: 1}\nb: *x\n", "web.a.k", "2", "line 1: the value is part of the anchor &x, which aliases (*x) repeat"},
+		"below an alias":         {"a: &x {k: 1}\nb: *x\n", "web.b.k", "2", "because of aliases"},
+		"in what others repeat":  {"a: &x {k: 1}\nb: *x\n", "web.a.k", "2", "because of aliases"},
 		"an anchor others need":  {"a: &x 1\nb: *x\n", "web.a", "", "aliases"},
-		"a merged key, removed":  {"d: &d {k: 1}\na:\n  <<: *d\n", "web.a.k", "", "comes from an alias"},
+		"a merged key, removed":  {"d: &d {k: 1}\na:\n  <<: *d\n", "web.a.k", "", "because of aliases"},
 		"below a merged key":     {"d: &d {k: {o: 1, p: 1}}\na:\n  <<: *d\n", "web.a.k.o", "2", "without changing something else"},
 		"below a text":           {"a: x\n", "web.a.b", "1", "/web/a is a string, which has no elements or keys"},
 		"no place in a list":     {"a: [1]\n", "web.a[5]", "1", `/web/a is a list of 1, "5" is not an index of it`},

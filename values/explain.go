@@ -1,6 +1,7 @@
 package values
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,10 +140,8 @@ func stagesOf(s *Section) (all []stage) {
 		all = append(all, stage{source: source, tree: storable(s.key, tree), layer: layer})
 	})
 	tree := s.unpatched
-	// Each operation is replayed by itself with a new replayer: a shared one would change maps of
-	// earlier stages in place.
 	for i, operation := range s.saved {
-		tree, _ = lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
+		tree = operation.over(tree, mustPointer(operation.Path)[1:])
 		all = append(all, stage{
 			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree,
 			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
@@ -202,24 +201,13 @@ func (h history) leaf(path pointer) Leaf {
 func (h history) configOrigin(path pointer, st stage) Origin {
 	now, _ := lookup(st.layer, path)
 	for _, operation := range slices.Backward(h.section.configSaved) {
-		at := mustPointer(operation.Path)[1:]
-		switch {
-		case !operation.HasValue:
-		case at.contains(path):
+		if at := mustPointer(operation.Path)[1:]; operation.HasValue && at.contains(path) {
 			if wrote, ok := lookup(operation.Value, path[len(at):]); ok && reflect.DeepEqual(wrote, now) {
-				return operation.Origin()
-			}
-		case path.contains(at): // an element of the list, which is a leaf as a whole
-			if list, ok := now.([]any); ok && holds(list, operation.Value) {
 				return operation.Origin()
 			}
 		}
 	}
 	return st.source.Origin
-}
-
-func holds(list []any, value any) bool {
-	return slices.ContainsFunc(list, func(element any) bool { return reflect.DeepEqual(element, value) })
 }
 
 // explained lists the paths of all leaves that match: those in force, and those that a later layer
@@ -316,27 +304,6 @@ func (h history) pattern(text string) (pointer, error) {
 	return path, nil
 }
 
-// ParsePath reads a path of a user: dotted, a.b[2]["odd key"], as explanations and violations print
-// it, or a JSON pointer, /a/b/2.
-func ParsePath(text string) ([]string, error) {
-	if strings.HasPrefix(text, "/") {
-		path, err := splitPointer(text)
-		if err != nil {
-			return nil, fmt.Errorf("path %q %w", text, err)
-		}
-		return path, nil
-	}
-	var path []string
-	for rest := text; rest != ""; {
-		element, after, err := cutElement(rest, len(path) == 0)
-		if err != nil {
-			return nil, fmt.Errorf("path %q: %w", text, err)
-		}
-		path, rest = append(path, element), after
-	}
-	return path, nil
-}
-
 // unknown explains how far a path that was never set leads, and which keys exist there.
 func (h history) unknown(pattern pointer) error {
 	for i := range pattern {
@@ -348,21 +315,10 @@ func (h history) unknown(pattern pointer) error {
 		if !ok {
 			return fmt.Errorf("there is no %s: %s is %s", h.dotted(pattern), h.dotted(pattern[:i]), describe(value))
 		}
-		return fmt.Errorf("there is no %s; %s has %s", h.dotted(pattern), h.dotted(pattern[:i]), some(sortedKeys(m)))
+		keys := Shorten(strings.Join(sortedKeys(m), ", "), 2*maxWord)
+		return fmt.Errorf("there is no %s; %s has %s", h.dotted(pattern), h.dotted(pattern[:i]), cmp.Or(keys, "no keys"))
 	}
 	return errors.New("there are no values")
-}
-
-// some lists names, not too many.
-func some(names []string) string {
-	const shown = 10
-	switch {
-	case len(names) == 0:
-		return "no keys"
-	case len(names) > shown:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	}
-	return strings.Join(names, ", ")
 }
 
 func (h history) dotted(path pointer) string { return dottedIn(h.section.key, h.merged, path) }

@@ -115,11 +115,11 @@ func TestExplainUnknownPaths(t *testing.T) {
 		"map.z":       "there is no m.map.z; m.map has w, x",
 		"size.x":      "there is no m.size.x: m.size is an integer",
 		"list[9]":     "there is no m.list[9]: m.list is a list",
-		"a..b":        `path "a..b": has an empty element`,
-		"a[":          "write an index as [2]",
-		"a]b[0]c":     "a dot or [ is missing",
+		"a..b":        "write a.b for a key, [2] for an index",
+		"a[":          "write a.b for a key, [2] for an index",
+		"a]b[0]c":     "write a.b for a key, [2] for an index",
 		"/a~2":        "write ~ as ~0",
-		`["a]`:        "write an index as [2]",
+		`["a]`:        "write a.b for a key, [2] for an index",
 		"nothing.x.y": "there is no m.nothing.x.y",
 	} {
 		t.Run(path, func(t *testing.T) {

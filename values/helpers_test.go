@@ -172,3 +172,7 @@ func randomElement(r *rand.Rand) string {
 func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 	return s.WithStored(config, s.secret, by, s.secretBy)
 }
+
+func add(path pointer, value any) Operation {
+	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
+}

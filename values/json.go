@@ -7,25 +7,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	kjson "sigs.k8s.io/json"
 )
 
 // ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size
-// (D4). It refuses numbers beyond the range of a float64, and values that are larger than 4 MiB or
-// nested more than 100 levels deep (D39). Of duplicate keys the last one wins.
+// (D4). It refuses numbers beyond the range of a float64, and what exceeds the limits (D39). Of duplicate keys the last
+// one wins.
 func ParseJSON(data []byte) (any, error) {
-	if err := checkText(data); err != nil {
+	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
 	}
-	return decodeJSON(data, maxDepth)
+	tree, err := decodeJSON(data, maxDepth)
+	if err == nil {
+		err = bounded(tree)
+	}
+	return tree, err
 }
 
 // decodeJSON is ParseJSON without the limit of the size, for so many levels of lists and maps.
@@ -40,21 +39,6 @@ func decodeJSON(data []byte, levels int) (any, error) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
 	return normalise(raw, levels)
-}
-
-// parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for
-// each value.
-func parseStrictJSON(data []byte) (any, error) {
-	tree, err := ParseJSON(data)
-	if err == nil {
-		err = bounded(tree)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var again any
-	duplicates, err := kjson.UnmarshalStrict(data, &again)
-	return tree, errors.Join(append(duplicates, err)...)
 }
 
 // jsonError adds the line to an error of the decoder. Syntax errors have an offset of their own;
@@ -102,12 +86,12 @@ func normalise(raw any, levels int) (tree any, err error) {
 }
 
 // number converts the text of a JSON number. An integer beyond int64 stays text, because a float64
-// would lose digits.
+// would lose digits; so does one with an exponent, as long as its digits are within the limit.
 func number(text string) (any, error) {
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i, nil
+	}
 	if !strings.ContainsAny(text, ".eE") {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return i, nil
-		}
 		if len(text) > maxDigits {
 			return nil, errTooManyDigits
 		}
@@ -120,12 +104,15 @@ func number(text string) (any, error) {
 	return float(f), nil
 }
 
-// float returns the tree of a float64: an int64 if it represents exactly one integer.
+// float returns the tree of a float64: an integer if it has no fraction and at most a hundred digits.
 func float(f float64) any {
-	if isIntegral(f) {
+	switch {
+	case f != math.Trunc(f) || math.Abs(f) >= 1e100:
+		return f
+	case isIntegral(f):
 		return int64(f)
 	}
-	return f
+	return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
 }
 
 // isIntegral reports whether a float64 represents exactly one integer. Above 2^53 it may represent
@@ -146,131 +133,18 @@ func Encode(v any) ([]byte, error) {
 // JSON writes a tree in canonical form: keys sorted, no white space, no HTML escaping, integers
 // without exponent. Equal trees give equal bytes.
 func JSON(tree any) ([]byte, error) {
-	return appendJSON(nil, tree)
-}
-
-func appendJSON(out []byte, tree any) ([]byte, error) {
-	w := jsonWriter{out: out}
-	err := w.write(tree)
-	return w.out, err
-}
-
-// jsonWriter writes canonical JSON. encoding/json is no choice: it writes 1e+06 for such floats and
-// has no canonical form for them.
-type jsonWriter struct {
-	out []byte
-	// sink receives the output piece by piece, so that a checksum needs no memory for the whole
-	// text. A nil sink leaves everything in out. It is a hash, which never fails.
-	sink hash.Hash
-}
-
-// sinkAfter is the number of bytes that are collected before they go to the sink.
-const sinkAfter = 32 << 10
-
-func (w *jsonWriter) write(tree any) error {
-	if w.sink != nil && len(w.out) >= sinkAfter {
-		w.flush()
-	}
-	switch v := tree.(type) {
-	case nil:
-		w.out = append(w.out, "null"...)
-	case bool:
-		w.out = strconv.AppendBool(w.out, v)
-	case string:
-		w.out = appendString(w.out, v)
-	case int64:
-		w.out = strconv.AppendInt(w.out, v, 10)
-	case int:
-		w.out = strconv.AppendInt(w.out, int64(v), 10)
-	case json.Number:
-		w.out = append(w.out, v...)
-	case float64:
-		var err error
-		w.out, err = appendFloat(w.out, v)
-		return err
-	case []any:
-		return w.writeList(v)
-	case map[string]any:
-		return w.writeMap(v)
-	default:
-		return fmt.Errorf("a value of type %T is not part of a tree", tree)
-	}
-	return nil
-}
-
-func (w *jsonWriter) flush() {
-	_, _ = w.sink.Write(w.out)
-	w.out = w.out[:0]
-}
-
-func (w *jsonWriter) writeList(list []any) error {
-	w.out = append(w.out, '[')
-	for i, child := range list {
-		if i > 0 {
-			w.out = append(w.out, ',')
-		}
-		if err := w.write(child); err != nil {
-			return err
-		}
-	}
-	w.out = append(w.out, ']')
-	return nil
-}
-
-func (w *jsonWriter) writeMap(m map[string]any) error {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	w.out = append(w.out, '{')
-	for i, key := range keys {
-		if i > 0 {
-			w.out = append(w.out, ',')
-		}
-		w.out = append(appendString(w.out, key), ':')
-		if err := w.write(m[key]); err != nil {
-			return err
-		}
-	}
-	w.out = append(w.out, '}')
-	return nil
-}
-
-// appendFloat writes huge integral floats with an exponent: without one they would be read as
-// integers again. Tiny numbers have an exponent because they would be long without it.
-func appendFloat(out []byte, f float64) ([]byte, error) {
-	switch {
-	case math.IsNaN(f) || math.IsInf(f, 0):
-		return out, fmt.Errorf("%v is not a JSON number", f)
-	case isIntegral(f):
-		return strconv.AppendInt(out, int64(f), 10), nil
-	case f == math.Trunc(f) || math.Abs(f) < 1e-6:
-		return strconv.AppendFloat(out, f, 'e', -1, 64), nil
-	}
-	return strconv.AppendFloat(out, f, 'f', -1, 64), nil
-}
-
-// appendString quotes a text. Most have nothing that must be escaped.
-func appendString(out []byte, s string) []byte {
-	special := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == utf8.RuneError }
-	if strings.IndexFunc(s, special) < 0 {
-		return append(append(append(out, '"'), s...), '"')
-	}
-	text, _ := Encode(s)                                                          // of a string it cannot fail
-	return append(out, bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`))...) // which YAML does not read
+	text, err := Encode(tree)
+	return bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`)), err // which YAML does not read
 }
 
 // Checksum returns the hexadecimal SHA-256 of the canonical JSON of a tree. Two trees have the same
 // checksum exactly when they hold the same values; "changed" in the rules of the lifecycle means
 // that the checksum changed (D27).
 func Checksum(tree any) string {
-	w := jsonWriter{sink: sha256.New()}
-	if err := w.write(tree); err != nil {
-		// Not a tree. It still needs a checksum that differs from those of trees.
-		w.sink.Reset()
-		w.out = []byte("invalid: " + err.Error())
+	text, err := JSON(tree)
+	if err != nil { // not a tree; it still needs a checksum that differs from those of trees
+		text = []byte("invalid: " + err.Error())
 	}
-	w.flush()
-	return hex.EncodeToString(w.sink.Sum(nil))
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

@@ -15,7 +15,7 @@ func TestDefaultsLaws(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		schema := randomObjectSchema(r, 3)
 		sprinkleDefaults(r, schema)
-		fill := compiledSchema(t, schema).defaults
+		fill := compiledSchema(t, schema)
 		for range 4 {
 			value := fittingValue(r, schema)
 			before := jsonText(t, value)
@@ -92,7 +92,7 @@ func TestLayersDoNotDependOnHistory(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		static, first, last := randomMap(r, 3), randomMap(r, 3), randomMap(r, 3)
-		patch := Patch{addition(pointer{"m", "x"}, randomTree(r, 2))}
+		patch := Patch{add(pointer{"m", "x"}, randomTree(r, 2))}
 		section, err := NewSection("m", schemas, Layer{Value: static})
 		wantError(t, err)
 		apply := func(s *Section, steps ...func(*Section) (*Section, error)) *Section {

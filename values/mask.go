@@ -1,6 +1,54 @@
 package values
 
-import "maps"
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// judge reports whether the value at a path is a secret: one in a map m, or in a list if m is nil. above: what is
+// around it is one.
+type judge func(m map[string]any, path pointer, above bool) bool
+
+// hide hides by names: what is below a key that looks like that of a secret, or with all everything.
+func hide(tree any, all bool) any {
+	return hideBy(func(_ map[string]any, path pointer, above bool) bool {
+		return all || secretBelow(above, path[len(path)-1])
+	}, tree, nil, all)
+}
+
+// hideBy replaces texts and numbers that are secret, keys in PEM, and inside of texts what hideCredentials finds.
+// Booleans, nulls and empty texts stay.
+func hideBy(isSecret judge, tree any, path pointer, secret bool) any {
+	switch v := tree.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, child := range v {
+			at := slices.Concat(path, pointer{key})
+			out[key] = hideWebhook(key, hideBy(isSecret, child, at, isSecret(v, at, secret)))
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			at := slices.Concat(path, pointer{strconv.Itoa(i)})
+			out[i] = hideBy(isSecret, child, at, isSecret(nil, at, secret) || i > 0 && asksForCredential(v[i-1]))
+		}
+		return out
+	case nil, bool:
+		return tree
+	case string:
+		if v == "" || !secret && !strings.Contains(v, "-----BEGIN") {
+			return hideCredentials(v)
+		}
+		return Hidden
+	}
+	if secret {
+		return Hidden
+	}
+	return tree
+}
 
 // Mask returns a tree with everything hidden that looks like a secret; with all, every text and
 // number in it (D38).
@@ -53,11 +101,12 @@ func maskMetadata(metadata any) any {
 
 // maskParts is hide for parts of objects. It understands lists of names and values, such as
 // environment variables, and keeps references.
-func maskParts(tree any, secret bool) any {
-	return hideWhere(tree, secret, func(m map[string]any, key string, above bool) bool {
+func maskParts(tree any, all bool) any {
+	return hideBy(func(m map[string]any, path pointer, above bool) bool {
+		key := path[len(path)-1]
 		name, _ := m["name"].(string)
-		return secret || looksSecret(key) && !refers(key, m[key]) || key == "value" && looksSecret(name) || above && !ownMeaning(key)
-	})
+		return all || looksSecret(key) && !refers(key, m[key]) || key == "value" && looksSecret(name) || above && !ownMeaning(key)
+	}, tree, nil, all)
 }
 
 // refers recognizes keys that only reference a secret, or merely look like it.

@@ -2,6 +2,8 @@ package values
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -42,62 +44,26 @@ func Key(moduleName string) (string, error) {
 // isKebab accepts words of lower-case letters and digits, each beginning with a letter, joined by
 // single dashes. With a digit at the beginning of a word, a-1 and a1 would have the same key.
 func isKebab(name string) bool {
-	atWordStart := true
-	for _, c := range name {
-		switch {
-		case c >= 'a' && c <= 'z':
-			atWordStart = false
-		case c >= '0' && c <= '9' && !atWordStart:
-		case c == '-' && !atWordStart:
-			atWordStart = true
-		default:
-			return false
-		}
-	}
-	return !atWordStart
+	return !slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool {
+		return word == "" || isDigit(word[0]) || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != ""
+	})
 }
 
 // nameError explains what a name must look like, and proposes one when it can be guessed.
 func nameError(name string) error {
+	const rule = "module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter"
 	if proposal := kebab(name); isKebab(proposal) {
-		return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter; rename the module to %q", name, proposal)
+		return fmt.Errorf(rule+"; rename the module to %q", name, proposal)
 	}
-	return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter", name)
+	return fmt.Errorf(rule, name)
 }
 
 // kebab guesses what the author of a wrong name meant: MyModule, my_module, my--module are
 // my-module; module-2 is module2.
 func kebab(name string) string {
-	var out []byte
-	afterSmall := false // the last character was a lower-case letter or a digit
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case c >= 'A' && c <= 'Z':
-			if afterSmall {
-				out = append(out, '-')
-			}
-			out = append(out, c-'A'+'a')
-			afterSmall = false
-			continue
-		case c >= 'a' && c <= 'z':
-			out = append(out, c)
-			afterSmall = true
-			continue
-		case c >= '0' && c <= '9':
-			if n := len(out); n > 0 && out[n-1] == '-' {
-				out = out[:n-1]
-			}
-			out = append(out, c)
-			afterSmall = true
-			continue
-		}
-		if n := len(out); n > 0 && out[n-1] != '-' {
-			out = append(out, '-')
-		}
-		afterSmall = false
-	}
-	return strings.Trim(string(out), "-")
+	name = regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "$1-$2")
+	name = regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-")
+	return strings.Trim(regexp.MustCompile(`-(\d)`).ReplaceAllString(name, "$1"), "-")
 }
 
 // camelToName is the inverse of Key for the keys that Key returns; for other texts the result means
@@ -143,4 +109,11 @@ func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenan
 func ownerOf(key, suffix string) (string, bool) {
 	owner, found := strings.CutSuffix(key, suffix)
 	return owner, found && isKey(owner)
+}
+
+// isSwitch reports whether a key is a flag or a maintenance mode.
+func isSwitch(key string) bool {
+	_, flag := flagOwner(key)
+	_, mode := maintenanceOwner(key)
+	return flag || mode
 }

@@ -2,57 +2,22 @@ package values
 
 import "strings"
 
-// Near returns the known name that was probably meant, or "": the first one that contains the name,
-// or else the one that differs in the fewest letters, up to a third of the name's length plus one.
-// It suits names of modules, which people shorten.
-func Near(name string, known []string) string {
-	if len(name) >= 3 {
-		for _, candidate := range known {
-			if strings.Contains(candidate, name) {
-				return candidate
-			}
-		}
-	}
-	best, least := "", len(name)/3+1
-	for _, candidate := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d <= least {
-			best, least = candidate, d-1
-		}
-	}
-	return best
-}
-
-// NearFlag is Near for flags: what all of them end with does not count.
-func NearFlag(flag string, known []string) string { return nearWith(Near, flagSuffix, flag, known) }
-
-// NearestFlag is Nearest for flags, as NearFlag is Near.
-func NearestFlag(flag string, known []string) string {
-	return nearWith(Nearest, flagSuffix, flag, known)
-}
-
-// NearestMaintenance is Nearest for maintenance keys: what all of them end with does not count.
-func NearestMaintenance(key string, known []string) string {
-	return nearWith(Nearest, maintenanceSuffix, key, known)
-}
-
-func nearWith(near func(string, []string) string, suffix, key string, known []string) string {
-	owners := make([]string, 0, len(known))
-	for _, k := range known {
-		owners = append(owners, strings.TrimSuffix(k, suffix))
-	}
-	if meant := near(strings.TrimSuffix(key, suffix), owners); meant != "" {
-		return meant + suffix
-	}
-	return ""
-}
-
-// Nearest is Near for words of a fixed list, such as keys, commands and options, where a wrong
-// proposal is worse than none: it returns the one that differs in case or in at most two letters,
-// and in at most half of them, or "".
+// Nearest returns the known word that was probably meant, or "": the first one that contains the word, or else the one
+// that differs in case or in the fewest letters, up to two and a third of the word. What two flags or maintenance
+// keys end with does not count.
 func Nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, candidate := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < least && 2*d <= len(candidate) {
+		asked, name := word, candidate
+		for _, end := range []string{flagSuffix, maintenanceSuffix} {
+			if strings.HasSuffix(word, end) && strings.HasSuffix(candidate, end) {
+				asked, name = strings.TrimSuffix(word, end), strings.TrimSuffix(candidate, end)
+			}
+		}
+		if len(asked) >= 3 && strings.Contains(name, asked) {
+			return candidate
+		}
+		if d := distance(strings.ToLower(asked), strings.ToLower(name)); d < least && d <= len(asked)/3+1 && d < len(name) {
 			best, least = candidate, d
 		}
 	}

@@ -7,54 +7,25 @@ import (
 	"addon-operator/values"
 )
 
-func TestNear(t *testing.T) {
-	known := []string{"certManager", "dns", "ingressNginx"}
-	for name, want := range map[string]string{
-		"ingress":     "ingressNginx", // a part
-		"certManger":  "certManager",
-		"CERTMANAGER": "certManager",
-		"dsn":         "dns",
-		"web":         "",
-		"":            "",
-	} {
-		if got := values.Near(name, known); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
-	}
-}
-
-// The end that all flags have makes none of them like another.
-func TestNearFlag(t *testing.T) {
-	known := []string{"dnsEnabled", "webEnabled"}
-	for flag, want := range map[string]string{"dsnEnabled": "dnsEnabled", "webbEnabled": "webEnabled", "oxoEnabled": "", "Enabled": ""} {
-		if got := values.NearFlag(flag, known); got != want {
-			t.Errorf("%q: got %q, want %q", flag, got, want)
-		}
-	}
-}
-
 func TestNearest(t *testing.T) {
-	known := []string{"allowFailure", "crontab", "group", "includeSnapshotsFrom", "kind", "name", "queue"}
-	tests := map[string]string{
-		"naem": "name", "Crontab": "crontab", "crontabs": "crontab", "allow_failure": "allowFailure", "includeSnapshotFrom": "includeSnapshotsFrom",
-		"": "", "labels": "", "schedule": "", strings.Repeat("x", 1000): "", "que": "queue",
-	}
-	for word, want := range tests {
-		if got := values.Nearest(word, known); got != want {
-			t.Errorf("%.20q: got %q, want %q", word, got, want)
+	keys := []string{"allowFailure", "crontab", "group", "includeSnapshotsFrom", "kind", "name", "queue"}
+	modules := []string{"certManager", "dns", "ingressNginx"}
+	flags := []string{"dnsEnabled", "webEnabled"}
+	for _, tc := range []struct {
+		word, want string
+		known      []string
+	}{
+		{"naem", "name", keys}, {"Crontab", "crontab", keys}, {"crontabs", "crontab", keys}, {"allow_failure", "allowFailure", keys},
+		{"includeSnapshotFrom", "includeSnapshotsFrom", keys}, {"que", "queue", keys},
+		{"", "", keys}, {"labels", "", keys}, {"schedule", "", keys}, {strings.Repeat("x", 1000), "", keys},
+		{"ingress", "ingressNginx", modules}, {"certManger", "certManager", modules}, {"CERTMANAGER", "certManager", modules}, {"dsn", "dns", modules},
+		{"web", "", modules}, {"", "", modules},
+		{"dsnEnabled", "dnsEnabled", flags}, {"webbEnabled", "webEnabled", flags}, {"oxoEnabled", "", flags}, {"Enabled", "", flags},
+		{"serverEnabled", "", []string{"dnsServerEnabled"}},
+		{"dnsSeverMaintenance", "dnsServerMaintenance", []string{"dnsServerMaintenance"}},
+	} {
+		if got := values.Nearest(tc.word, tc.known); got != tc.want {
+			t.Errorf("%.20q: got %q, want %q", tc.word, got, tc.want)
 		}
-	}
-}
-
-// A flag of another module, or of a chart, is not taken for a misspelt one.
-func TestNearestFlag(t *testing.T) {
-	known := []string{"dnsServerEnabled"}
-	for flag, want := range map[string]string{"dnsSeverEnabled": "dnsServerEnabled", "serverEnabled": "", "Enabled": ""} {
-		if got := values.NearestFlag(flag, known); got != want {
-			t.Errorf("%q: got %q, want %q", flag, got, want)
-		}
-	}
-	if got := values.NearestMaintenance("dnsSeverMaintenance", []string{"dnsServerMaintenance"}); got != "dnsServerMaintenance" {
-		t.Errorf("got %q", got)
 	}
 }

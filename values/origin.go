@@ -14,15 +14,6 @@ type Origin struct {
 	Time     time.Time `json:"time,omitzero"`
 }
 
-// signed sets the origin of the operations. All operations of one patch share it, so each costs one
-// pointer. It writes into the patch, so only fresh ones, as apply returns them, may be signed.
-func (p Patch) signed(by Origin) Patch {
-	for i := range p {
-		p[i].by = &by
-	}
-	return p
-}
-
 // Origin returns who wrote a saved operation; the zero value for one that was not saved.
 func (o Operation) Origin() Origin {
 	if o.by == nil {

@@ -29,7 +29,7 @@ type Operation struct {
 }
 
 // MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library
-// that executes patches (execute) reads this form.
+// that executes patches reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	by := o.Origin()
 	out := struct {
@@ -64,9 +64,9 @@ func (o Operation) String() string {
 // operations, or several of these one after another. An empty file is a nil patch. It accepts paths
 // in the old dotted form (someModule.param) and returns a warning for each of them. An error names
 // the first faulty operation: a patch is applied as a whole or not at all. A file of more than
-// 4 MiB is refused (D39).
+// 1 MiB is refused (D39).
 func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
-	if err := checkText(data); err != nil {
+	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, nil, fmt.Errorf("patch: %w", err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))

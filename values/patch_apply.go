@@ -6,252 +6,251 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"sort"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
 // apply executes a patch on a section as RFC 6902 requires (D21): a missing path, a missing parent,
-// an index out of range and a failed test are errors. It returns the new section and the canonical
-// operations that lead to it, for later replays, and by how much it has grown, as measure counts it. A section that was
-// removed is empty.
-//
-// The patch is in effect applied twice. canonical follows it step by step, so that a mistake is
-// reported with its operation and in plain words; the library of RFC 6902 then applies the
-// canonical steps, and decides.
-func apply(key string, section any, patch Patch) (patched any, steps Patch, grown int, err error) {
-	if steps, err = canonical(key, section, patch); err != nil {
-		return nil, nil, 0, err
+// an index out of range and a failed test are errors. A section that was removed is empty.
+func (p Patch) apply(key string, section any) (patched any, err error) {
+	for i, operation := range p {
+		if !operation.within(key) {
+			return nil, fmt.Errorf("patch operation %d, %s: the path must begin with /%s", i+1, operation, key)
+		}
 	}
-	tree, grown, err := execute(map[string]any{key: section}, steps)
-	if err != nil {
-		return nil, nil, 0, fmt.Errorf("section %s: %w", key, err)
+	if patched, err = p.execute(key, section); err != nil {
+		n := sort.Search(len(p)-1, func(n int) bool { _, err := p[:n+1].execute(key, section); return err != nil })
+		before, _ := p[:n].execute(key, section)
+		return nil, fmt.Errorf("patch operation %d, %s: %w", n+1, p[n], p[n].failure(map[string]any{key: before}, err))
 	}
-	patched, _ = lookup(tree, pointer{key})
-	if err := checkSection(key, patched); err != nil {
-		return nil, nil, 0, fmt.Errorf("section %s after the patch: %w", key, err)
+	if err := errors.Join(checkSection(key, patched), bounded(patched)); err != nil {
+		return nil, fmt.Errorf("section %s after the patch: %w", key, err)
 	}
-	return patched, steps, grown, nil
+	return patched, nil
 }
 
-// execute applies canonical operations strictly, to the text of the part of the tree that they
-// reach: a patch of a few values does not cost writing and reading a megabyte.
-func execute(tree any, steps Patch) (after any, grown int, err error) {
-	if len(steps) == 0 {
-		return tree, 0, nil
+// execute is apply by the library, without checks of the result.
+func (p Patch) execute(key string, section any) (patched any, err error) {
+	if len(p) == 0 {
+		return section, nil
 	}
-	paths := make([]pointer, 0, len(steps))
-	for _, step := range steps {
-		paths = append(paths, mustPointer(step.Path))
-	}
-	before := cut(tree, paths)
-	text, err := JSON(before)
+	text, err := JSON(map[string]any{key: section})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	stepsText, err := json.Marshal(steps)
+	steps, err := json.Marshal(p)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	operations, err := jsonpatch.DecodePatch(stepsText)
+	operations, err := jsonpatch.DecodePatch(steps)
 	if err != nil {
-		return nil, 0, fmt.Errorf("patch: %w", err)
+		return nil, err
 	}
 	options := jsonpatch.NewApplyOptions()
 	// The library's defaults differ from the RFC: -1 would be the last element, and <, > and &
 	// would be escaped.
-	options.SupportNegativeIndices = false
-	options.EscapeHTML = false
+	options.SupportNegativeIndices, options.EscapeHTML = false, false
+	options.AccumulatedCopySizeLimit = maxSize // copies of copies double at each operation
 	if text, err = operations.ApplyWithOptions(text, options); err != nil {
-		return nil, 0, fmt.Errorf("patch: %w", err)
-	}
-	part, err := decodeJSON(text, 1+maxDepth) // one for the key of the section
-	if err != nil {
-		return nil, 0, fmt.Errorf("patched values: %w", err)
-	}
-	was, _ := measure(before)
-	is, _ := measure(part)
-	return join(tree, part, paths), is - was, nil
-}
-
-// cut returns the part of a tree that operations at some paths can reach: of a map the keys on these
-// paths. A list is taken as a whole, because which element a path means depends on the operations
-// before it.
-func cut(tree any, paths []pointer) any {
-	m, ok := tree.(map[string]any)
-	if !ok || slices.ContainsFunc(paths, func(p pointer) bool { return len(p) == 0 }) {
-		return tree
-	}
-	part := map[string]any{}
-	for key, below := range byKey(paths) {
-		if child, ok := m[key]; ok {
-			part[key] = cut(child, below)
-		}
-	}
-	return part
-}
-
-// join puts a part back that cut has taken and a patch has changed since. The rest is shared.
-func join(tree, part any, paths []pointer) any {
-	m, ok := tree.(map[string]any)
-	patched, still := part.(map[string]any)
-	if !ok || !still || slices.ContainsFunc(paths, func(p pointer) bool { return len(p) == 0 }) {
-		return part
-	}
-	joined := maps.Clone(m)
-	for key, below := range byKey(paths) {
-		if child, ok := patched[key]; ok {
-			joined[key] = join(m[key], child, below)
-		} else {
-			delete(joined, key)
-		}
-	}
-	return joined
-}
-
-// byKey groups paths by their first element, and cuts it off.
-func byKey(paths []pointer) map[string][]pointer {
-	below := map[string][]pointer{}
-	for _, path := range paths {
-		below[path[0]] = append(below[path[0]], path[1:])
-	}
-	return below
-}
-
-// canonical rewrites a patch into adds and removes only (D22, D23). What was tested, copied or
-// moved may not exist when the patch is replayed over other layers, so tests are dropped and copies
-// become their value. It also finds faulty operations and words the errors.
-func canonical(key string, section any, patch Patch) (Patch, error) {
-	var (
-		saved Patch
-		size  int
-		tree  any = map[string]any{key: section}
-		r         = newReplayer()
-	)
-	for i, operation := range patch {
-		steps, err := operation.canonical(key, tree)
-		if err == nil {
-			var added int
-			added, err = steps.extent()
-			// Copies of copies double at each operation: a few dozen would need more memory than
-			// there is.
-			if size += added; size > maxSize {
-				err = errTooLarge
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("patch operation %d, %s: %w", i+1, operation, err)
-		}
-		if operation.From != "" {
-			r = newReplayer() // the steps share a subtree with the tree, which must not change any more
-		}
-		for _, step := range steps {
-			tree = r.replay(tree, step)
-		}
-		saved = append(saved, steps...)
-	}
-	return saved, nil
-}
-
-// canonical returns the adds and removes that have the same effect on the tree as the operation. The
-// section itself is never removed: it becomes empty and keeps its type, map or list.
-func (o Operation) canonical(key string, tree any) (steps Patch, err error) {
-	for _, path := range o.paths() {
-		if len(path) == 0 || path[0] != key {
-			return nil, fmt.Errorf("the path must begin with /%s", key)
-		}
-	}
-	path, needed := mustPointer(o.Path), mustPointer(cmp.Or(o.From, o.Path))
-	above := path[:len(path)-1]
-	if o.Op == "add" {
-		needed = above
-	}
-	if err := checkPresent(tree, needed); err != nil {
 		return nil, err
 	}
-	found, _ := lookup(tree, needed)
-	parent, _ := lookup(tree, above)
-	remove := Operation{Op: "remove", Path: needed.String()}
-	switch _, inList := parent.([]any); o.Op {
-	case "test":
-		if !equal(found, o.Value) { // values, not their spelling: 1 and 1.0 are equal
-			return nil, errors.New("the test failed: the value is different")
-		}
-		return nil, nil
-	case "remove":
-		if len(path) == 1 {
-			remove = addition(path, emptyLike(found))
-		}
-		return Patch{remove}, nil
-	case "add":
-		return Patch{addition(path, o.Value)}, checkPlace(tree, path)
-	case "replace":
-		if inList { // there an add inserts
-			return Patch{remove, addition(path, o.Value)}, nil
-		}
-		return Patch{addition(path, o.Value)}, nil
-	case "copy": // the value is written out: it may not exist when the patch is replayed
-		return Patch{addition(path, found)}, checkPlace(tree, path)
-	case "move":
-		if needed.contains(path) && len(path) > len(needed) {
-			return nil, errors.New("a value cannot be moved into itself")
-		}
-		// A removal from a list shifts the indexes after it.
-		return Patch{remove, addition(path, found)}, checkPlace(newReplayer().replay(tree, remove), path)
+	tree, err := decodeJSON(text, 1+maxDepth) // one for the key of the section
+	m, _ := tree.(map[string]any)
+	if patched, found := m[key]; found || err != nil {
+		return patched, err
 	}
-	return nil, fmt.Errorf("op %q is unknown", o.Op)
+	return emptyLike(section), nil
 }
 
-// addition returns a canonical add.
-func addition(path pointer, value any) Operation {
-	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
+// failure words why an operation does not apply to a tree. The text of the library repeats values, which may be
+// secrets (D38).
+func (o Operation) failure(tree any, err error) error {
+	var copied *jsonpatch.AccumulatedCopySizeError
+	switch {
+	case errors.Is(err, jsonpatch.ErrTestFailed):
+		return errors.New("the test failed: the value is different")
+	case errors.As(err, &copied):
+		return errTooLarge
+	case errors.Is(err, errTooDeep):
+		return errTooDeep
+	case o.From != "":
+		err = absence(tree, mustPointer(o.From), false)
+	default:
+		err = nil
+	}
+	adds := o.Op == "add" || o.From != ""
+	return cmp.Or(err, absence(tree, mustPointer(o.Path), adds), errors.New("a value cannot be moved into itself"))
 }
 
-// checkPresent returns how far a path leads if it does not lead to a value.
-func checkPresent(tree any, path pointer) error {
-	if _, ok := lookup(tree, path); ok {
-		return nil
-	}
-	for i := range path {
-		parent, _ := lookup(tree, path[:i])
-		if _, ok := lookup(parent, path[i:i+1]); !ok {
-			return absence(parent, path[:i], path[i])
+// absence words the first element of a path that leads nowhere. adds: the last one need not be there.
+func absence(tree any, path pointer, adds bool) error {
+	for i, element := range path {
+		child, ok := lookup(tree, path[i:i+1])
+		switch container := tree.(type) {
+		case map[string]any:
+			if !ok && !(adds && i == len(path)-1) {
+				return fmt.Errorf("there is no %s", path[:i+1])
+			}
+		case []any:
+			if !ok {
+				return fmt.Errorf("%s is a list of %d, %q is not an index of it", path[:i], len(container), element)
+			}
+		default:
+			return fmt.Errorf("%s is %s, which has no elements or keys", path[:i], describe(tree))
 		}
+		tree = child
 	}
 	return nil
 }
 
-// absence words the first element of a path that leads nowhere. parent is the value at path, which
-// lacks it.
-func absence(parent any, path pointer, element string) error {
-	switch container := parent.(type) {
-	case map[string]any:
-		return fmt.Errorf("there is no %s", append(path[:len(path):len(path)], element))
-	case []any:
-		return fmt.Errorf("%s is a list of %d, %q is not an index of it", path, len(container), element)
-	}
-	return fmt.Errorf("%s is %s, which has no elements or keys", path, describe(parent))
-}
+// foldLimit is the number of saved operations through lists that one container may collect. Appends
+// cannot be dropped (D23), so a hook that appends at every run would make the list of patches
+// grow without end; beyond the limit the present value of the container is saved instead.
+// From then on a change of the layers below that container has no effect on it.
+const foldLimit = 256
 
-// checkPlace checks that a value can be added at a path: the parent exists and accepts the last
-// element.
-func checkPlace(tree any, path pointer) error {
-	above, last := path[:len(path)-1], path[len(path)-1]
-	if err := checkPresent(tree, above); err != nil {
-		return err
+// maxSaved bounds all saved operations of a section in the same way.
+const maxSaved = 10_000
+
+// save adds the operations of a patch to the saved ones (D22). below is the section without the saved ones, and merged
+// with all of them: where a replay gives another result, as after a move, the present values of what the patch has
+// changed are saved.
+func (p Patch) save(patch Patch, by Origin, key string, below, merged any) Patch {
+	all, changed, exact := p.with(patch, &by)
+	if exact && reflect.DeepEqual(all.replay(below), merged) {
+		changed = nil
 	}
-	parent, _ := lookup(tree, above)
-	switch container := parent.(type) {
-	case map[string]any:
-		return nil
-	case []any:
-		if index, ok := listIndex(last); last == appends || (ok && index <= len(container)) {
-			return nil
+	counts := map[string]int{}
+	for _, o := range all {
+		if above := aboveLists(o.Path); above != o.Path {
+			counts[above]++
 		}
 	}
-	return absence(parent, above, last)
+	for path, n := range counts {
+		if n > foldLimit {
+			changed = append(changed, path)
+		}
+	}
+	if len(all) > maxSaved {
+		changed = []string{JSONPointer(key)}
+	}
+	slices.Sort(changed)
+	for _, path := range slices.Compact(changed) {
+		o := Operation{Op: "remove", Path: path, by: &by}
+		if value, ok := lookup(map[string]any{key: merged}, mustPointer(path)); ok {
+			o.Op, o.Value, o.HasValue = "add", value, true
+		}
+		all = append(all.without(path), o)
+	}
+	return all
 }
 
-// equal compares two trees by their canonical form, so numbers of different Go types are equal if
-// they are written alike.
-func equal(a, b any) bool { return Checksum(a) == Checksum(b) }
+// with adds operations as adds and removes, because what was tested, moved or copied may not exist when they are
+// replayed over other layers. One drops earlier ones at or below its path. changed are the paths of what the patch
+// changes, with lists as a whole; exact reports that all its operations could be added.
+func (p Patch) with(patch Patch, by *Origin) (all Patch, changed []string, exact bool) {
+	all, exact = slices.Clone(p), true
+	for _, o := range patch {
+		if o.Op == "test" {
+			continue
+		}
+		above := aboveLists(o.Path)
+		changed = append(changed, above)
+		if o.Op == "move" {
+			changed = append(changed, aboveLists(o.From))
+		}
+		if o.From != "" {
+			exact = false
+			continue
+		}
+		o.by = by
+		if above == o.Path {
+			all = all.without(o.Path)
+		} else if o.Op == "replace" { // in a list an add inserts
+			all = append(all, Operation{Op: "remove", Path: o.Path, by: by})
+		}
+		if o.Op == "replace" {
+			o.Op = "add"
+		}
+		all = append(all, o)
+	}
+	return all, changed, exact
+}
+
+// without drops the operations at or below a path. Paths are compared as texts, which are canonical; a common prefix
+// is not enough: /m/ab is not below /m/a.
+func (p Patch) without(path string) Patch {
+	return slices.DeleteFunc(p, func(o Operation) bool {
+		below, found := strings.CutPrefix(o.Path, path)
+		return found && (below == "" || below[0] == '/')
+	})
+}
+
+// replay executes saved operations over layers that may have changed since (D22).
+func (p Patch) replay(section any) any {
+	for _, o := range p {
+		section = o.over(section, mustPointer(o.Path)[1:])
+	}
+	return section
+}
+
+// over executes an add or a remove leniently: it always succeeds. A value to remove may be missing; missing maps above
+// a value are made; an index beyond the end appends. An operation below a scalar, or in a list that no longer
+// exists, has no effect, because what the hook wanted to change does not exist any more. The tree is not changed.
+func (o Operation) over(tree any, path pointer) any {
+	switch container := tree.(type) {
+	case map[string]any:
+		if len(path) > 0 {
+			return o.overMap(container, path)
+		}
+	case []any:
+		if len(path) > 0 {
+			return o.overList(container, path)
+		}
+	}
+	switch {
+	case len(path) > 0:
+		return tree
+	case o.Op == "remove":
+		return emptyLike(tree)
+	}
+	return o.Value
+}
+
+func (o Operation) overMap(m map[string]any, path pointer) any {
+	child := m[path[0]]
+	below := path[1:].String()
+	if child == nil && (o.Op == "remove" && len(path) > 1 || aboveLists(below) != below) {
+		return m
+	} else if child == nil && len(path) > 1 {
+		child = map[string]any{}
+	}
+	changed := maps.Clone(m)
+	if len(path) == 1 && o.Op == "remove" {
+		delete(changed, path[0])
+	} else {
+		changed[path[0]] = o.over(child, path[1:])
+	}
+	return changed
+}
+
+func (o Operation) overList(list []any, path pointer) any {
+	i, ok := listIndex(path[0])
+	changed := slices.Clone(list)
+	switch {
+	case len(path) == 1 && o.Op == "add" && (path[0] == appends || ok && i > len(list)):
+		return append(changed, o.Value)
+	case len(path) == 1 && o.Op == "add" && ok:
+		return slices.Insert(changed, i, o.Value)
+	case !ok || i >= len(list):
+		return list
+	case len(path) == 1:
+		return slices.Delete(changed, i, i+1)
+	}
+	changed[i] = o.over(list[i], path[1:])
+	return changed
+}

@@ -3,6 +3,8 @@ package values
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Flag is the decision of a global hook to enable or disable a module (D25).
@@ -17,11 +19,8 @@ type Flag struct {
 func (p Patch) ForModule(key string) (Patch, error) {
 	var problems []error
 	for _, operation := range p {
-		for _, path := range operation.paths() {
-			if len(path) == 0 || path[0] != key {
-				problems = append(problems, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key))
-				break
-			}
+		if !operation.within(key) {
+			problems = append(problems, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key))
 		}
 	}
 	if len(problems) > 0 {
@@ -33,27 +32,21 @@ func (p Patch) ForModule(key string) (Patch, error) {
 // ForGlobal divides the patch of a global hook into operations on global values and flags (D20,
 // D25), each in their order. It refuses all other paths, and global.enabledModules, which only the
 // operator computes (D9).
-func (p Patch) ForGlobal() (Patch, []Flag, error) {
-	var (
-		global   Patch
-		flags    []Flag
-		problems []error
-	)
+func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
+	var problems []error
 	for _, operation := range p {
-		if _, ok := flagOwner(operation.firstElement()); ok {
-			flag, err := operation.flag()
-			if err != nil {
-				problems = append(problems, fmt.Errorf("patch operation %s: %w", operation, err))
-				continue
-			}
+		var err error
+		if path := mustPointer(operation.Path); len(path) > 0 && isSwitch(path[0]) && !strings.HasSuffix(path[0], maintenanceSuffix) {
+			var flag Flag
+			flag, err = operation.flag(path)
 			flags = append(flags, flag)
-			continue
+		} else {
+			err = operation.checkGlobal()
+			global = append(global, operation)
 		}
-		if err := operation.checkGlobal(); err != nil {
+		if err != nil {
 			problems = append(problems, fmt.Errorf("patch operation %s: %w", operation, err))
-			continue
 		}
-		global = append(global, operation)
 	}
 	if len(problems) > 0 {
 		return nil, nil, errors.Join(problems...)
@@ -71,51 +64,37 @@ func (o Operation) paths() []pointer {
 	return paths
 }
 
-func (o Operation) firstElement() string {
-	if path := mustPointer(o.Path); len(path) > 0 {
-		return path[0]
-	}
-	return ""
+// within reports whether all paths are in the section with a key.
+func (o Operation) within(key string) bool {
+	return !slices.ContainsFunc(o.paths(), func(path pointer) bool { return len(path) == 0 || path[0] != key })
 }
 
 // flag reads an operation on /someModuleEnabled.
-func (o Operation) flag() (Flag, error) {
-	path := mustPointer(o.Path)
-	if len(path) != 1 {
+func (o Operation) flag(path pointer) (Flag, error) {
+	value, ok := flagValue(o.Value)
+	switch {
+	case len(path) != 1:
 		return Flag{}, fmt.Errorf("%s is a flag and has no keys", path[0])
-	}
-	switch o.Op {
-	case "remove":
+	case o.Op == "remove":
 		return Flag{Key: path[0]}, nil
-	case "add", "replace":
-		value, ok := flagValue(o.Value)
-		if !ok {
-			return Flag{}, fmt.Errorf("value must be true or false, is %s", describe(o.Value))
-		}
-		return Flag{Key: path[0], Value: &value}, nil
+	case o.Op != "add" && o.Op != "replace":
+		return Flag{}, errors.New("flags can only be added, replaced and removed")
+	case !ok:
+		return Flag{}, fmt.Errorf("value must be true or false, is %s", describe(o.Value))
 	}
-	return Flag{}, errors.New("flags can only be added, replaced and removed")
+	return Flag{Key: path[0], Value: &value}, nil
 }
 
 // checkGlobal also refuses to read enabledModules: global hooks do not have it, so the operation
 // must be a mistake. A value for the whole section may not contain it either.
 func (o Operation) checkGlobal() error {
-	for _, path := range o.paths() {
-		if len(path) == 0 || path[0] != GlobalKey {
-			return fmt.Errorf("global hooks may change only /%s and flags such as /someModuleEnabled", GlobalKey)
-		}
-		if len(path) > 1 && path[1] == enabledModulesKey {
-			return errEnabledModules()
-		}
+	if !o.within(GlobalKey) {
+		return fmt.Errorf("global hooks may change only /%s and flags such as /someModuleEnabled", GlobalKey)
 	}
-	if value, ok := o.Value.(map[string]any); ok && len(mustPointer(o.Path)) == 1 {
-		if _, ok := value[enabledModulesKey]; ok {
-			return errEnabledModules()
-		}
+	whole, _ := o.Value.(map[string]any)
+	_, computed := whole[enabledModulesKey]
+	if computed = computed && len(mustPointer(o.Path)) == 1; computed || slices.ContainsFunc(o.paths(), pointer{GlobalKey, enabledModulesKey}.contains) {
+		return fmt.Errorf("%s.%s is computed by the operator and cannot be patched", GlobalKey, enabledModulesKey)
 	}
 	return nil
-}
-
-func errEnabledModules() error {
-	return fmt.Errorf("%s.%s is computed by the operator and cannot be patched", GlobalKey, enabledModulesKey)
 }

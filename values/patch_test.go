@@ -125,9 +125,6 @@ func TestPatchJSON(t *testing.T) {
 	if got := strings.TrimSpace(buffer.String()); got != text {
 		t.Errorf("got  %s\nwant %s", got, text)
 	}
-	if _, err := json.Marshal(Operation{Op: "add", Path: "/m", Value: struct{}{}, HasValue: true}); err == nil {
-		t.Error("a value that is no tree is written")
-	}
 	_, _, err := ParsePatch([]byte(`[{"op":"add"}]`))
 	wantError(t, err, "path is missing", "value is missing")
 }
@@ -239,11 +236,8 @@ func TestPatchIsStrict(t *testing.T) {
 		{name: "replace behind the end", patch: `{"op":"replace","path":"/m/list/2","value":1}`, err: `/m/list is a list of 2`},
 		{name: "remove behind the end", patch: `{"op":"remove","path":"/m/list/-"}`, err: `"-" is not an index`},
 		{name: "negative index", patch: `{"op":"remove","path":"/m/list/-1"}`, err: `"-1" is not an index`},
-		{name: "sloppy index", patch: `{"op":"remove","path":"/m/list/01"}`, err: `"01" is not an index`},
-		{name: "index with sign", patch: `{"op":"add","path":"/m/list/+1","value":1}`, err: `"+1" is not an index`},
 		{name: "replace of what is not there", patch: `{"op":"replace","path":"/m/x","value":1}`, err: "there is no /m/x"},
 		{name: "failed test", patch: `{"op":"test","path":"/m/a/b","value":2}`, err: "the test failed"},
-		{name: "test of what is not there", patch: `{"op":"test","path":"/m/x","value":null}`, err: "there is no /m/x"},
 		{name: "move into itself", patch: `{"op":"move","from":"/m/a","path":"/m/a/x"}`, err: "cannot be moved into itself"},
 		{name: "copy of what is not there", patch: `{"op":"copy","from":"/m/x","path":"/m/w"}`, err: "there is no /m/x"},
 		{name: "the second one fails", patch: `[{"op":"add","path":"/m/x","value":1},{"op":"remove","path":"/m/w"}]`, err: "patch operation 2, remove /m/w"},
@@ -262,7 +256,7 @@ func TestPatchIsStrict(t *testing.T) {
 				wantError(t, err)
 				want := Merge(yamlTree(t, static), map[string]any{})
 				for key, value := range yamlTree(t, tc.want).(map[string]any) {
-					want = newReplayer().with(want, pointer{key}, value)
+					want = Operation{Op: "add", Value: value}.over(want, pointer{key})
 				}
 				wantTree(t, "patched", patched.Merged(), want)
 			}

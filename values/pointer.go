@@ -1,9 +1,11 @@
 package values
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,10 +57,7 @@ func unescape(element string) (string, error) {
 
 // mustPointer reads the path of an operation, which was checked when it was parsed.
 func mustPointer(text string) pointer {
-	p, err := parsePointer(text)
-	if err != nil {
-		return nil
-	}
+	p, _ := parsePointer(text)
 	return p
 }
 
@@ -91,20 +90,16 @@ const appends = "-"
 // listIndex reads an index as RFC 6901 writes it: no sign, no leading zero. Nine digits are more
 // than any list has, and fit into an int everywhere.
 func listIndex(element string) (int, bool) {
-	if element == "" || len(element) > 9 || !allDigits(element) || (element[0] == '0' && len(element) > 1) {
+	if len(element) > 9 || !allDigits(element) || (element[0] == '0' && len(element) > 1) {
 		return 0, false
 	}
 	index, err := strconv.Atoi(element)
 	return index, err == nil
 }
 
-// isPositional reports whether a path may go through a list, so that its meaning depends on the
-// operations before it (D23). The text of a path does not distinguish lists from maps with numbers
-// as keys; the answer is then yes, which is the safe one. Escapes do not matter: neither indexes
-// nor "-" have any.
-func isPositional(path string) bool { return len(aboveLists(path)) < len(path) }
-
-// aboveLists returns the longest beginning of a path that certainly goes through maps only.
+// aboveLists returns the longest beginning of a path that certainly goes through maps only. What the rest means depends
+// on the operations before it (D23). The text of a path does not distinguish lists from maps with numbers as keys;
+// the answer is the shorter one, which is the safe one. Escapes do not matter: neither indexes nor "-" have any.
 func aboveLists(path string) string {
 	for start := 0; start < len(path); {
 		element, _, _ := strings.Cut(path[start+1:], "/")
@@ -182,37 +177,31 @@ func isWord(key string) bool {
 	}) < 0
 }
 
-// cutElement removes the first element from a dotted path. first: no dot is expected before it.
-func cutElement(text string, first bool) (element, rest string, err error) {
-	if text[0] == '[' {
-		return cutBracket(text)
-	}
-	if !first {
-		if text[0] != '.' {
-			return "", "", fmt.Errorf("a dot or [ is missing before %q", text)
+// ParsePath reads a path of a user: dotted, a.b[2]["odd key"], as explanations and violations print
+// it, or a JSON pointer, /a/b/2. Quotes and escapes are those of Go.
+func ParsePath(text string) ([]string, error) {
+	if strings.HasPrefix(text, "/") {
+		path, err := splitPointer(text)
+		if err != nil {
+			return nil, fmt.Errorf("path %q %w", text, err)
 		}
-		text = text[1:]
+		return path, nil
 	}
-	end := strings.IndexAny(text, ".[")
-	if end < 0 {
-		end = len(text)
+	var path []string
+	element := regexp.MustCompile(`^(?:\.?([^.\[]+)|\[("(?:[^"\\]|\\.)*")\]|\[([^\]"'\[]+)\])`)
+	for rest := text; rest != ""; {
+		found := element.FindStringSubmatch(rest)
+		if found == nil || rest[0] == '.' && len(path) == 0 || found[1] != "" && rest[0] != '.' && len(path) > 0 {
+			return nil, fmt.Errorf(`path %q: write a.b for a key, [2] for an index, and ["odd.key"] for a key with special characters`, text)
+		}
+		key := cmp.Or(found[1], found[3])
+		if found[2] != "" {
+			var err error
+			if key, err = strconv.Unquote(found[2]); err != nil {
+				return nil, fmt.Errorf("path %q: %s is not quoted as in Go", text, found[2])
+			}
+		}
+		path, rest = append(path, key), rest[len(found[0]):]
 	}
-	if end == 0 {
-		return "", "", errors.New("has an empty element")
-	}
-	return text[:end], text[end:], nil
-}
-
-// cutBracket removes [2] or ["odd key"]. Quotes and escapes are those of Go, as dotted writes them.
-func cutBracket(text string) (element, rest string, err error) {
-	inside := text[1:]
-	if quoted, err := strconv.QuotedPrefix(inside); err == nil && strings.HasPrefix(inside[len(quoted):], "]") {
-		element, err := strconv.Unquote(quoted)
-		return element, inside[len(quoted)+1:], err
-	}
-	element, rest, ok := strings.Cut(inside, "]")
-	if !ok || element == "" || strings.ContainsAny(element, `"'[`) {
-		return "", "", errors.New(`write an index as [2] and a key with special characters as ["odd.key"]`)
-	}
-	return element, rest, nil
+	return path, nil
 }

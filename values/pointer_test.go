@@ -73,32 +73,6 @@ func TestPositionalPaths(t *testing.T) {
 		if got := aboveLists(path); got != above {
 			t.Errorf("%s: got %s, want %s", path, got, above)
 		}
-		if isPositional(path) != (above != path) {
-			t.Errorf("%s: positional %v", path, isPositional(path))
-		}
-	}
-}
-
-func TestIsAtOrBelow(t *testing.T) {
-	for _, tc := range []struct {
-		path, above string
-		want        bool
-	}{
-		{"/m/a", "/m/a", true}, {"/m/a/b", "/m/a", true}, {"/m/ab", "/m/a", false}, {"/m", "/m/a", false}, {"/m/a", "/m", true}, {"/m2", "/m", false},
-	} {
-		if got := isAtOrBelow(tc.path, tc.above); got != tc.want {
-			t.Errorf("%s at or below %s: %v", tc.path, tc.above, got)
-		}
-	}
-	for _, tc := range []struct {
-		a, b string
-		want bool
-	}{
-		{"/m/a/b", "/m/a/c", true}, {"/m/a", "/m/b", false}, {"/m", "/m/b", true}, {"/m/a", "/m/ab/c", false},
-	} {
-		if got := sameField(tc.a, tc.b); got != tc.want {
-			t.Errorf("%s and %s: %v", tc.a, tc.b, got)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 
@@ -28,16 +27,30 @@ type Schemas struct {
 }
 
 // schema is one compiled file: it validates values, fills in defaults and records which values are
-// secrets. validate and fills accept a nil schema, which allows everything and has no defaults.
+// secrets. A nil schema allows everything and has no defaults.
 type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
 	costs    map[string]int // of its patterns, see patternCost
-	defaults *annotations
-	marks    *annotations // what it marks with x-secret; nil for nothing
-	problems []string     // of its defaults
-	idle     []idleRule   // what looks like a rule in it and is not evaluated
+	defaults *annotations   // nil for none
+	marks    *annotations   // what it marks with x-secret; nil for nothing
+	idle     []string       // rules in it that are not evaluated
+}
+
+// Warnings names the rules of other operators in the schemas, which are not evaluated (D35): one sentence for each
+// file.
+func (s *Schemas) Warnings() (texts []string) {
+	if s == nil {
+		return nil
+	}
+	for _, one := range []*schema{s.config, s.values} {
+		if one != nil && len(one.idle) > 0 {
+			texts = append(texts, fmt.Sprintf("schema %s has rules that are not evaluated: %s; write them with keywords of OpenAPI v3, or have a hook check the values",
+				one.path, strings.Join(one.idle, ", ")))
+		}
+	}
+	return texts
 }
 
 // CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the
@@ -96,7 +109,7 @@ func (f SchemaFile) parse() (map[string]any, error) {
 const schemaURL = "values:///schema"
 
 // compileSchema compiles one file; nil for a nil root. With forHelm, x-required-for-helm counts as
-// required. Problems of defaults are collected only without it, because both would report the same.
+// required.
 func compileSchema(path string, root map[string]any, forHelm bool) (*schema, error) {
 	if root == nil {
 		return nil, nil
@@ -113,22 +126,12 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, translated.origins))
 	}
-	fill, written, err := compileDefaults(root)
-	if err != nil {
-		return nil, fmt.Errorf("schema %s: %w", path, err)
-	}
-	marked, err := compileMarks(root)
-	if err != nil {
-		return nil, fmt.Errorf("schema %s: %w", path, err)
-	}
-	s := &schema{
-		path: path, document: translated.schema, compiled: compiled, costs: translated.costs,
-		defaults: fill, marks: marked, idle: translated.idle,
-	}
-	if !forHelm {
-		s.checkDefaults(written, translated.origins)
-	}
-	return s, nil
+	idle := slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
+	return &schema{
+		idle: idle, path: path, document: translated.schema, compiled: compiled, costs: translated.costs,
+		defaults: annotationsOf(compiled, true, treeDefault),
+		marks:    annotationsOf(compiled, false, func(s *jsonschema.Schema) bool { return s.WriteOnly }),
+	}, nil
 }
 
 // compileDocument compiles a translated schema. The compiler validates it against the schema of its
@@ -149,7 +152,7 @@ func compileDocument(translated any, text []byte) (*jsonschema.Schema, error) {
 
 func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
-	compiler.Draft, compiler.AssertFormat, compiler.Formats = draft, true, formats()
+	compiler.Draft, compiler.AssertFormat, compiler.ExtractAnnotations, compiler.Formats = draft, true, true, formats()
 	// By default the compiler would open files that a $ref names.
 	compiler.LoadURL = func(url string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("$ref %s refers to another file", url)
@@ -168,11 +171,15 @@ func compileError(err error, origins map[string]string) error {
 		if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
 			err = wrapped.Err
 		}
+		var loop jsonschema.InfiniteLoopError
+		if errors.As(err, &loop) {
+			return errors.New("a schema refers to itself without a property in between")
+		}
 		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))
 	}
 	var problems []error
 	seen := map[string]bool{}
-	for _, leaf := range closestLeaves(invalid) {
+	for _, leaf := range leaves(invalid) {
 		at := origin(located(leaf.InstanceLocation).String(), origins)
 		if !seen[at] {
 			seen[at] = true
@@ -211,43 +218,6 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return all
 }
 
-// closestLeaves returns the leaves of a violation that say what its author got wrong. The schema of
-// schemas has alternatives: type is one of the types, or a list of them. Each of them that does not fit
-// is a violation, but the author meant one, most likely that which fits the most: its violations are
-// the deepest, and not about the type of the value. Of several the first one counts, which is the simplest.
-func closestLeaves(violation *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
-	if len(violation.Causes) == 0 {
-		return []*jsonschema.ValidationError{violation}
-	}
-	alternatives := strings.HasSuffix(violation.KeywordLocation, "/anyOf")
-	for _, cause := range violation.Causes {
-		switch below := closestLeaves(cause); {
-		case !alternatives:
-			all = append(all, below...)
-		case fit(below) > fit(all):
-			all = below
-		}
-	}
-	return all
-}
-
-// fit is how much of an alternative fits a value that violates it: the deepest place of its violations counts, then
-// what is violated there, the type of the value or the list of what it may be counting less than another keyword. It
-// is 0 without violations.
-func fit(violations []*jsonschema.ValidationError) (best int) {
-	for _, v := range violations {
-		keyword := 2
-		switch path.Base(v.KeywordLocation) {
-		case "type":
-			keyword = 0
-		case "enum":
-			keyword = 1
-		}
-		best = max(best, 3*(1+len(located(v.InstanceLocation)))+keyword)
-	}
-	return best
-}
-
 // mentions reports whether a key occurs anywhere in a tree, whatever it means there. A property of
 // that name is a harmless yes.
 func mentions(tree any, key string) bool {
@@ -262,12 +232,4 @@ func mentions(tree any, key string) bool {
 		return slices.ContainsFunc(v, func(child any) bool { return mentions(child, key) })
 	}
 	return false
-}
-
-// fills returns the defaults to fill in; nil when there are none.
-func (s *schema) fills() *annotations {
-	if s == nil {
-		return nil
-	}
-	return s.defaults
 }

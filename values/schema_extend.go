@@ -32,13 +32,18 @@ func extend(valuesPath string, own, config map[string]any) (map[string]any, erro
 	extended := maps.Clone(own)
 	delete(extended, extendKey)
 	for key, inherited := range config {
+		have, has := own[key]
+		below, isMap := inherited.(map[string]any)
+		above, isOwnMap := have.(map[string]any)
 		switch {
-		case key == "required":
-			extended[key] = union(inherited, own[key])
-		case slices.Contains([]string{"definitions", "properties", "patternProperties"}, key):
-			extended[key] = shallowMerge(inherited, own[key])
-		case key == "title", key == "description", strings.HasPrefix(key, "x-"):
-			if _, has := own[key]; !has {
+		case key == "required" && has:
+			extended[key] = union(inherited, have)
+		case slices.Contains([]string{"definitions", "properties", "patternProperties"}, key) && isMap && isOwnMap:
+			merged := maps.Clone(below) // a schema of the same name is replaced as a whole
+			maps.Copy(merged, above)
+			extended[key] = merged
+		case slices.Contains([]string{"required", "definitions", "properties", "patternProperties", "title", "description"}, key), strings.HasPrefix(key, "x-"):
+			if !has {
 				extended[key] = inherited
 			}
 		}
@@ -46,35 +51,19 @@ func extend(valuesPath string, own, config map[string]any) (map[string]any, erro
 	return extended, nil
 }
 
-// shallowMerge adds own entries to inherited ones; a schema of the same name is replaced as a
-// whole. What is no map is left for the compiler to refuse.
-func shallowMerge(inherited, own any) any {
-	below, ok := inherited.(map[string]any)
-	if own == nil || !ok {
-		return inherited
-	}
-	above, ok := own.(map[string]any)
-	if !ok {
-		return own
-	}
-	merged := maps.Clone(below)
-	maps.Copy(merged, above)
-	return merged
-}
-
-// union joins two lists of names; the inherited ones come first.
+// union joins two lists; the inherited values come first. What is no list is left for the compiler to refuse.
 func union(inherited, own any) any {
 	first, ok := inherited.([]any)
-	if own == nil || !ok {
-		return inherited
-	}
-	second, ok := own.([]any)
-	if !ok {
+	second, also := own.([]any)
+	if !ok || !also && own != nil {
+		if own == nil {
+			return inherited
+		}
 		return own
 	}
 	all := slices.Clone(first)
 	for _, name := range second {
-		if !slices.ContainsFunc(all, func(known any) bool { return equal(known, name) }) {
+		if !slices.ContainsFunc(all, func(known any) bool { return Checksum(known) == Checksum(name) }) {
 			all = append(all, name)
 		}
 	}

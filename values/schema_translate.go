@@ -4,88 +4,93 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. It follows the
-// structure of the author's document, so that places in error messages stay the same; targets of
-// $ref become definitions, and the result contains their original places.
-//
-// Draft 2019-09 has unevaluatedProperties, the only keyword that can close an object that several
-// places describe.
-func translate(root map[string]any, forHelm bool) (translation, error) {
-	t := translator{
-		document: newSchemaDocument(root),
-		forHelm:  forHelm,
-		names:    map[string]string{},
-		defs:     map[string]any{},
-		origins:  map[string]string{},
-		costs:    map[string]int{},
-		patterns: maxPatterns,
-		keywords: keywords(),
-		idle:     map[idleRule]bool{},
-	}
-	translated := t.schema("", mode{closed: true})
-	if len(t.problems) > 0 {
-		return translation{}, errors.Join(t.problems...)
-	}
-	if m, ok := translated.(map[string]any); ok && len(t.defs) > 0 {
-		m["$defs"] = t.defs
-	}
-	return translation{translated, t.origins, t.costs, t.idleRules()}, nil
-}
+// Schemas are files of modules, like hooks: their limits only keep a mistake from filling the memory (D39).
+const (
+	// maxPlaces bounds the places of a schema, in bytes of their pointers and 64 for each, counting each way through
+	// branches and $ref that leads to them.
+	maxPlaces = 32 << 20
+	// maxPatterns bounds the patterns of a schema, in instructions of their programs.
+	maxPatterns = 500_000
+)
 
 // translation is the result of translate.
 type translation struct {
 	schema  any
 	origins map[string]string // name of a definition → place in the document
 	costs   map[string]int    // of patterns, see patternCost
-	idle    []idleRule
 }
 
-// translator is the state of one translation. It collects problems and continues, until there are too
-// many (stopped).
+// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. It follows the structure of the
+// author's document, so that places in error messages stay the same; targets of $ref become definitions.
+//
+// Draft 2019-09 has unevaluatedProperties, the only keyword that can close an object that several places describe.
+func translate(root map[string]any, forHelm bool) (translation, error) {
+	t := translator{
+		root: root, forHelm: forHelm, names: map[string]string{}, defs: map[string]any{}, left: maxPlaces, patterns: maxPatterns,
+		translation: translation{origins: map[string]string{}, costs: map[string]int{}},
+	}
+	t.translation.schema = t.schema("", mode{closed: true})
+	if len(t.problems) > 0 {
+		return translation{}, errors.Join(t.problems...)
+	}
+	if m, ok := t.translation.schema.(map[string]any); ok && len(t.defs) > 0 {
+		m["$defs"] = t.defs
+	}
+	return t.translation, nil
+}
+
+// translator is the state of one translation. It collects problems, up to maxProblems.
 type translator struct {
-	document schemaDocument
+	translation
+	root     map[string]any
 	forHelm  bool              // x-required-for-helm counts as required (D33)
 	names    map[string]string // what a definition was made from → its name
 	defs     map[string]any
-	origins  map[string]string // name of a definition → place in the document
 	problems []error
-	costs    map[string]int
-	patterns int // instructions of patterns that may still be compiled
-	wrong    int // keywords whose value is wrong
+	left     int // of maxPlaces
+	patterns int // of maxPatterns
 	stopped  bool
-	keywords map[string]bool
-	idle     map[idleRule]bool
-	guesses  int // what unknown keys may mean
 }
 
-// fail collects problems, up to maxProblems. A schema that is too large ends the translation at
-// once.
-func (t *translator) fail(err error) {
+func (t *translator) refuse(at, format string, args ...any) {
 	if t.stopped {
 		return
 	}
-	t.problems = append(t.problems, err)
-	if len(t.problems) == maxProblems {
-		t.problems = append(t.problems, errTooMany)
+	t.problems = append(t.problems, fmt.Errorf("%s: "+format, append([]any{orRoot(at)}, args...)...))
+	if t.stopped = len(t.problems) > maxProblems; t.stopped {
+		t.problems[maxProblems] = errTooMany
 	}
-	t.stopped = len(t.problems) > maxProblems || errors.Is(err, errTooManyPlaces) || errors.Is(err, errTooManyPatterns)
 }
 
-// mode is how a schema treats keys that it does not have (D31). A schema is translated once for
-// each mode in which it is used.
+// stop ends the translation of a schema that is too large.
+func (t *translator) stop(reason string) {
+	if !t.stopped {
+		t.stopped, t.problems = true, append(t.problems, errors.New(reason))
+	}
+}
+
+// visit counts a place with some names, and reports whether the translation may go on.
+func (t *translator) visit(at string, names int) bool {
+	if t.left -= (len(at) + 64) * (1 + names); t.left < 0 {
+		t.stop("the schema is too large: it describes too many places, counting each branch and $ref that leads to them")
+	}
+	return !t.stopped
+}
+
+// mode is how a schema treats keys that it does not have (D31). A schema is translated once for each mode in which it
+// is used.
 type mode struct {
-	// closed: this schema, with its branches, is the only one for the value. It refuses
-	// unknown keys.
+	// closed: this schema, with its branches, is the only one for the value. It refuses unknown keys.
 	closed bool
 	// open: something else closes the value and all below it.
 	open bool
-	// In a branch (neither closed nor open) these children are described elsewhere too and are left
-	// open.
+	// In a branch (neither closed nor open) these children are described elsewhere too and are left open.
 	shared map[string]bool
 }
 
@@ -94,17 +99,12 @@ func (m mode) String() string {
 	return fmt.Sprint(m.closed, m.open, strings.Join(sortedKeys(m.shared), ","))
 }
 
-// child returns the mode for a part of the value. Parts are closed by themselves, unless they are
-// shared with other places.
-func (m mode) child(name string) mode {
-	if m.open || m.shared[name] {
+// child returns the mode for a part of the value. Parts are closed by themselves, unless they are shared.
+func (m mode) child(elements ...string) mode {
+	if m.open || m.shared[JSONPointer(elements...)] {
 		return mode{open: true}
 	}
 	return mode{closed: true}
-}
-
-func (t *translator) refuse(at, format string, args ...any) {
-	t.fail(fmt.Errorf("%s: "+format, append([]any{orRoot(at)}, args...)...))
 }
 
 // verbatim are the keywords that mean the same in both dialects and hold no schemas.
@@ -112,19 +112,33 @@ func verbatim() []string {
 	return []string{
 		"type", "enum", "const", "format", "pattern", "required", "multipleOf", "minimum", "maximum",
 		"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
-		"minProperties", "maxProperties", "dependentRequired",
+		"minProperties", "maxProperties", "dependentRequired", "default",
 	}
 }
 
-// schema translates the schema at a place. It leaves out unknown keywords, such as x- keys (D35). After a failure it may return an empty schema, because the result is discarded.
-func (t *translator) schema(at string, m mode) any {
-	if err := t.document.spend(at, perSchema); err != nil {
-		t.fail(err)
+// place is a schema inside of the document, at a JSON pointer. node is nil for anything that is no map.
+type place struct {
+	at   string
+	node map[string]any
+}
+
+// below returns the place of a keyword's subschema.
+func (p place) below(elements ...string) string { return p.at + JSONPointer(elements...) }
+
+func orRoot(at string) string {
+	if at == "" {
+		return "/"
 	}
-	if t.stopped {
+	return at
+}
+
+// schema translates the schema at a place. It leaves out unknown keywords, such as x- keys (D35). After a failure it
+// may return an empty schema, because the result is discarded.
+func (t *translator) schema(at string, m mode) any {
+	if !t.visit(at, 0) {
 		return map[string]any{}
 	}
-	node := t.node(at)
+	node, _ := At(t.root, at)
 	switch node := node.(type) {
 	case nil:
 		return map[string]any{}
@@ -137,47 +151,36 @@ func (t *translator) schema(at string, m mode) any {
 	return map[string]any{}
 }
 
-// node returns what is at a place, which may be no schema at all.
-func (t *translator) node(at string) any {
-	path, _ := splitPointer(at)
-	node, _ := lookup(t.document.root, path)
-	return node
-}
-
-// object translates keyword by keyword. If there is a shape to check in addition, the schema
-// becomes a definition of its own, whose origin is the author's place, so that places in error
-// messages are right.
+// object translates keyword by keyword. If there is a shape to check in addition, the schema becomes a definition of
+// its own, whose origin is the author's place, so that places in error messages are right.
 func (t *translator) object(p place, m mode) any {
-	t.look(p)
 	out := map[string]any{}
 	for _, keyword := range verbatim() {
 		if value, ok := p.node[keyword]; ok {
 			out[keyword] = value
-			t.keyword(p, keyword, value)
 		}
+	}
+	if pattern, ok := out["pattern"].(string); ok {
+		t.pattern(pattern)
 	}
 	var shape any
 	if m.closed {
 		shape = t.close(out, p, &m)
 	}
-	t.bounds(out, p)
-	t.required(out, p)
+	t.dialect(out, p)
 	t.parts(out, p, m)
 	if shape == nil {
 		t.branches(out, p, m)
-		t.nullable(out, p)
 		return out
 	}
-	main := t.define(p.at, "closed "+p.at, func() any {
-		t.branches(out, p, m)
-		t.nullable(out, p)
-		return out
-	})
+	main := t.define(p.at, "closed "+p.at, func() any { t.branches(out, p, m); return out })
 	return map[string]any{"allOf": []any{map[string]any{"$ref": main}, shape}}
 }
 
-// bounds translates the boolean exclusiveMinimum of OpenAPI 3.0 into the number of JSON Schema.
-func (t *translator) bounds(out map[string]any, p place) {
+// dialect translates the boolean exclusiveMinimum of OpenAPI 3.0 into the number of JSON Schema, adds
+// x-required-for-helm for the check before Helm (D33), and marks secrets (D41) with the annotation that the library
+// keeps.
+func (t *translator) dialect(out map[string]any, p place) {
 	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		switch value := p.node[exclusive].(type) {
 		case nil:
@@ -193,28 +196,22 @@ func (t *translator) bounds(out map[string]any, p place) {
 			out[exclusive] = value
 		}
 	}
-}
-
-// required adds x-required-for-helm for the check before Helm (D33).
-func (t *translator) required(out map[string]any, p place) {
-	extra, present := p.node[requiredForHelmKey]
-	if !present {
-		return
+	switch value := p.node[secretKey].(type) {
+	case nil:
+	case bool:
+		out["writeOnly"] = value
+	default:
+		t.refuse(p.at, "%s must be true or false, is %s", secretKey, describe(value))
 	}
-	if name, ok := extra.(string); ok {
-		extra = []any{name}
+	names := p.node[requiredForHelmKey]
+	if name, ok := names.(string); ok {
+		names = []any{name}
 	}
-	names, ok := extra.([]any)
-	for _, name := range names {
-		_, isText := name.(string)
-		ok = ok && isText
-	}
-	if !ok {
+	list, ok := names.([]any)
+	if slices.ContainsFunc(list, func(name any) bool { _, ok := name.(string); return !ok }) || names != nil && !ok {
 		t.refuse(p.at, "%s must be a key or a list of keys", requiredForHelmKey)
-		return
-	}
-	if t.forHelm {
-		out["required"] = union(slices.Clip(names), out["required"])
+	} else if t.forHelm && ok {
+		out["required"] = union(list, out["required"])
 	}
 }
 
@@ -222,12 +219,11 @@ func (t *translator) required(out map[string]any, p place) {
 func (t *translator) parts(out map[string]any, p place, m mode) {
 	for _, keyword := range []string{"properties", "patternProperties"} {
 		value, present := p.node[keyword]
-		if !present {
-			continue
-		}
 		named, ok := value.(map[string]any)
 		if !ok && value != nil {
 			t.refuse(p.below(keyword), "must be a map of schemas, is %s", describe(value))
+		}
+		if !ok && (value != nil || !present) {
 			continue
 		}
 		translated := make(map[string]any, len(named))
@@ -235,7 +231,7 @@ func (t *translator) parts(out map[string]any, p place, m mode) {
 			if keyword == "patternProperties" {
 				t.pattern(name)
 			}
-			translated[name] = t.schema(p.below(keyword, name), m.child(pointer{keyword, name}.String()))
+			translated[name] = t.schema(p.below(keyword, name), m.child(keyword, name))
 		}
 		out[keyword] = translated
 	}
@@ -243,14 +239,14 @@ func (t *translator) parts(out map[string]any, p place, m mode) {
 		switch value := p.node[keyword].(type) {
 		case nil:
 		case []any:
-			out[keyword] = t.list(p, keyword, func(i int) mode { return m.child(pointer{keyword, strconv.Itoa(i)}.String()) })
+			out[keyword] = t.list(p, keyword, func(i int) mode { return m.child(keyword, strconv.Itoa(i)) })
 		case bool:
 			out[keyword] = value
 			if !value {
 				out[keyword] = nothing()
 			}
 		default:
-			out[keyword] = t.schema(p.below(keyword), m.child(pointer{keyword}.String()))
+			out[keyword] = t.schema(p.below(keyword), m.child(keyword))
 		}
 	}
 	for _, keyword := range []string{"contains", "propertyNames", "additionalItems", "unevaluatedProperties", "unevaluatedItems"} {
@@ -260,8 +256,8 @@ func (t *translator) parts(out map[string]any, p place, m mode) {
 	}
 }
 
-// nothing returns a schema that no value fits. Unlike false, it makes the compiler report each
-// unknown key at its own path.
+// nothing returns a schema that no value fits. Unlike false, it makes the compiler report each unknown key at its own
+// path.
 func nothing() map[string]any { return map[string]any{"not": map[string]any{}} }
 
 func (t *translator) list(p place, keyword string, modeOf func(i int) mode) []any {
@@ -272,23 +268,32 @@ func (t *translator) list(p place, keyword string, modeOf func(i int) mode) []an
 	return translated
 }
 
-// branches translates the subschemas that apply to the same value. They do not close it by
-// themselves, because each has only some of the keys.
+func length(v any) int {
+	list, _ := v.([]any)
+	return len(list)
+}
+
+// branches translates the subschemas that apply to the same value. They do not close it by themselves, because each
+// has only some of the keys. nullable allows null in addition (OpenAPI 3.0): the branches move behind "if it is not
+// null", because each of them would have to allow null, too.
 func (t *translator) branches(out map[string]any, p place, m mode) {
-	branch := mode{open: m.open, shared: m.shared}
+	branch, found := mode{open: m.open, shared: m.shared}, map[string]any{}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		switch value := p.node[keyword].(type) {
 		case nil:
 		case []any:
-			out[keyword] = t.list(p, keyword, func(int) mode { return branch })
+			found[keyword] = t.list(p, keyword, func(int) mode { return branch })
 		default:
 			t.refuse(p.below(keyword), "must be a list of schemas, is %s", describe(value))
 		}
 	}
 	for keyword, mode := range map[string]mode{"not": {open: true}, "if": {open: true}, "then": branch, "else": branch} {
 		if _, ok := p.node[keyword]; ok {
-			out[keyword] = t.schema(p.below(keyword), mode)
+			found[keyword] = t.schema(p.below(keyword), mode)
 		}
+	}
+	if target, ok := t.reference(p); ok {
+		found["$ref"] = t.define(target, target+" "+branch.String(), func() any { return t.schema(target, branch) })
 	}
 	if dependent, ok := p.node["dependentSchemas"].(map[string]any); ok {
 		translated := make(map[string]any, len(dependent))
@@ -297,18 +302,45 @@ func (t *translator) branches(out map[string]any, p place, m mode) {
 		}
 		out["dependentSchemas"] = translated
 	}
-	if _, ok := p.node["$ref"]; ok {
-		target, err := t.document.reference(p)
-		if err != nil {
-			t.fail(err)
-			return
+	if p.node["nullable"] == true {
+		switch types := out["type"].(type) {
+		case string:
+			out["type"] = []any{types, "null"}
+		case []any:
+			out["type"] = union(types, []any{"null"})
 		}
-		out["$ref"] = t.define(target, target+" "+branch.String(), func() any { return t.schema(target, branch) })
+		if list, ok := out["enum"].([]any); ok {
+			out["enum"] = union(list, []any{nil})
+		}
+		if len(found) > 0 {
+			found = map[string]any{"if": map[string]any{"type": "null"}, "else": found}
+		}
 	}
+	maps.Copy(out, found)
 }
 
-// define makes a definition, once for each text madeFrom, and returns the reference to it. The name
-// is stored before the content is built, so schemas may be recursive.
+// reference returns the place that a $ref points to. It must exist, and be in the same file (D30).
+func (t *translator) reference(p place) (string, bool) {
+	value, present := p.node["$ref"]
+	if !present {
+		return "", false
+	}
+	ref, ok := value.(string)
+	target, local := strings.CutPrefix(ref, "#")
+	_, exists := At(t.root, target)
+	switch {
+	case !ok:
+		t.refuse(p.below("$ref"), "must be a string")
+	case !local:
+		t.refuse(p.below("$ref"), "%q refers to another file; only references such as #/definitions/name are supported", ref)
+	case !exists:
+		t.refuse(p.below("$ref"), "there is no %q", ref)
+	}
+	return target, ok && local && exists
+}
+
+// define makes a definition, once for each text madeFrom, and returns the reference to it. The name is stored before
+// the content is built, so schemas may be recursive.
 func (t *translator) define(at, madeFrom string, build func() any) string {
 	name, known := t.names[madeFrom]
 	if !known {
@@ -319,31 +351,40 @@ func (t *translator) define(at, madeFrom string, build func() any) string {
 	return "#/$defs/" + name
 }
 
-// nullable allows null in addition to the values that the schema allows (OpenAPI 3.0). The branches
-// move behind "if it is not null": each of them would have to allow null, too.
-func (t *translator) nullable(out map[string]any, p place) {
-	if p.node["nullable"] != true {
-		return
+// pattern counts a pattern before anything compiles it.
+func (t *translator) pattern(text string) {
+	cost, known := t.costs[text]
+	if !known {
+		cost = patternCost(text)
+		t.costs[text] = cost
 	}
-	switch types := out["type"].(type) {
-	case string:
-		out["type"] = []any{types, "null"}
-	case []any:
-		if !slices.Contains(types, any("null")) {
-			out["type"] = append(slices.Clone(types), "null")
-		}
+	if t.patterns -= cost; t.patterns < 0 {
+		t.stop("the patterns of the schema are too large, counting each repetition; use fewer repetitions")
 	}
-	if list, ok := out["enum"].([]any); ok && !slices.Contains(list, nil) {
-		out["enum"] = append(slices.Clone(list), nil)
+}
+
+// patternCost returns about how many instructions the program of a pattern has. Only repetitions turn a few characters
+// into many instructions, so only patterns with one are parsed.
+func patternCost(pattern string) int {
+	cost := 2 + 2*len(pattern)
+	if cost > maxPatterns || !strings.Contains(pattern, "{") {
+		return cost
 	}
-	moved := map[string]any{}
-	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"} {
-		if value, ok := out[keyword]; ok {
-			moved[keyword] = value
-			delete(out, keyword)
-		}
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return cost // the compiler reports it
 	}
-	if len(moved) > 0 {
-		maps.Copy(out, map[string]any{"if": map[string]any{"type": "null"}, "else": moved})
+	return instructions(parsed)
+}
+
+// instructions counts those of a parsed pattern without writing its repetitions out.
+func instructions(re *syntax.Regexp) int {
+	cost := 2 + len(re.Rune)
+	for _, sub := range re.Sub {
+		cost += instructions(sub)
 	}
+	if re.Op == syntax.OpRepeat {
+		cost *= max(re.Min, re.Max, 1)
+	}
+	return cost
 }

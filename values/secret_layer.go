@@ -1,60 +1,10 @@
 package values
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 )
-
-// ParseSecret parses the data of the Secret. It has the form of the ConfigMap without flags and
-// maintenance modes: those are no secrets, and only one place may decide which modules run (D40).
-// Errors name every bad key and quote nothing of its text.
-func ParseSecret(data map[string]string) (map[string]any, error) {
-	document := newDocument()
-	var problems []error
-	for _, key := range sortedKeys(data) {
-		if err := document.addSecret(key, data[key]); err != nil {
-			problems = append(problems, fmt.Errorf("key %s of the Secret: %w", brief(key), err))
-		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return document.Sections, nil
-}
-
-// addSecret reads one key of the Secret. It refuses true and false as a section: in the ConfigMap,
-// false disables the module (X12).
-func (d Document) addSecret(key, text string) error {
-	_, isFlag := flagOwner(key)
-	_, isMaintenance := maintenanceOwner(key)
-	if isFlag || isMaintenance {
-		return errors.New("flags and maintenance modes belong in the ConfigMap; the Secret holds values only")
-	}
-	tree, err := ParseYAML([]byte(text))
-	if err != nil {
-		return withoutContent(err)
-	}
-	if _, word := flagValue(tree); word {
-		return fmt.Errorf("must be a map or a list, is a scalar; to enable or disable a module, set %s in the ConfigMap", FlagKey(key))
-	}
-	return d.add(key, tree)
-}
-
-// withoutContent keeps of the error of a YAML text only the line where it is, because the message may
-// quote the text.
-func withoutContent(err error) error {
-	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
-		return err
-	}
-	if line, _, found := strings.Cut(err.Error(), ":"); found && strings.HasPrefix(line, "line ") {
-		return fmt.Errorf("%s: is not valid YAML; its content is not shown", line)
-	}
-	return errors.New("is not valid YAML, or is too large; its content is not shown")
-}
 
 // WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no
 // Secret to write to (D41).
@@ -120,81 +70,91 @@ func (s Secrets) Misplaced() []string {
 // schema marks it, or if the Secret has a value there already, which would hide a value in the
 // ConfigMap. Everything else goes to the ConfigMap.
 func (s Stored) divide(patched any, operations Patch, marked marked) (config, secret any) {
-	d := divider{marked: marked}
+	var d divider
 	for _, operation := range operations {
-		d.touched = append(d.touched, mustPointer(operation.Path)[1:])
+		switch operation.Op {
+		case "move":
+			d = append(d, mustPointer(operation.From)[1:], mustPointer(operation.Path)[1:])
+		case "add", "remove", "replace", "copy":
+			d = append(d, mustPointer(operation.Path)[1:])
+		}
 	}
-	parts := d.divide(pointer{}, d.marked, patched, part(s.Config), part(s.Secret))
-	return parts.config.value, parts.secret.value
+	parts := map[string]any{}
+	if s.Config != nil {
+		parts["config"] = s.Config
+	}
+	if s.Secret != nil {
+		parts["secret"] = s.Secret
+	}
+	config, secret = d.divide(pointer{}, marked, patched, orAbsent(parts, "config"), orAbsent(parts, "secret"))
+	if isAbsent(config) {
+		config = nil
+	}
+	if isAbsent(secret) {
+		secret = nil
+	}
+	return config, secret
 }
 
-// divider is one such distribution. touched are the paths of the operations, without the key of the
-// section.
-type divider struct {
-	marked  marked
-	touched []pointer
+// divider is one such distribution: the paths of the operations, without the key of the section.
+type divider []pointer
+
+// absent stands for no value where nil is one.
+type absent struct{}
+
+func isAbsent(tree any) bool { _, is := tree.(absent); return is }
+
+// orAbsent returns the value of a key, or absent.
+func orAbsent(tree any, key string) any {
+	m, _ := tree.(map[string]any)
+	if value, has := m[key]; has {
+		return value
+	}
+	return absent{}
 }
-
-// portion is a value, or nothing.
-type portion struct {
-	value any
-	has   bool
-}
-
-func part(tree any) portion { return portion{tree, tree != nil} }
-
-func (p portion) key(key string) portion {
-	m, _ := p.value.(map[string]any)
-	value, has := m[key]
-	return portion{value, has}
-}
-
-func (p portion) isMap() bool { return isMapOf(p.value) }
-
-type portions struct{ config, secret portion }
 
 // divide distributes the value next at a path. config and secret are what the two have there now.
-func (d divider) divide(path pointer, m marked, next any, config, secret portion) portions {
+func (d divider) divide(path pointer, m marked, next, config, secret any) (inConfig, inSecret any) {
 	object, isMap := next.(map[string]any)
 	switch {
-	case !d.touches(path) && (config.has || secret.has):
-		return portions{config, secret}
+	case !d.touches(path) && !(isAbsent(config) && isAbsent(secret)):
+		return config, secret
 	case m.stored(next):
-		return portions{secret: portion{next, true}}
+		return absent{}, next
 	case isMap:
 		return d.divideMap(path, m, object, config, secret)
-	case secret.has:
-		return portions{config, portion{next, true}}
+	case isAbsent(secret):
+		return next, absent{}
 	}
-	return portions{config: portion{next, true}}
+	return config, next
 }
 
-// divideMap distributes key by key. A part that had no map gets one only for its content, but one
-// of the parts must have the map, so that an empty one does not vanish.
-func (d divider) divideMap(path pointer, m marked, next map[string]any, config, secret portion) portions {
+// divideMap distributes key by key. A part that had no map gets one only for its content, but one of the parts must
+// have the map, so that an empty one does not vanish.
+func (d divider) divideMap(path pointer, m marked, next map[string]any, config, secret any) (inConfig, inSecret any) {
 	below, above := map[string]any{}, map[string]any{}
 	for key, value := range next {
-		parts := d.divide(append(path[:len(path):len(path)], key), m.key(key), value, config.key(key), secret.key(key))
-		if parts.config.has {
-			below[key] = parts.config.value
+		c, s := d.divide(append(path[:len(path):len(path)], key), m.key(key), value, orAbsent(config, key), orAbsent(secret, key))
+		if !isAbsent(c) {
+			below[key] = c
 		}
-		if parts.secret.has {
-			above[key] = parts.secret.value
+		if !isAbsent(s) {
+			above[key] = s
 		}
 	}
-	var parts portions
-	if len(above) > 0 || secret.isMap() && !config.isMap() {
-		parts.secret = portion{above, true}
+	inConfig, inSecret = below, above
+	if len(above) == 0 && (!isMapOf(secret) || isMapOf(config)) {
+		inSecret = absent{}
 	}
-	if len(below) > 0 || config.isMap() || !parts.secret.has {
-		parts.config = portion{below, true}
+	if len(below) == 0 && !isMapOf(config) && !isAbsent(inSecret) {
+		inConfig = absent{}
 	}
-	return parts
+	return inConfig, inSecret
 }
 
 // touches reports whether an operation changes the value at a path, one above it or one below it.
 func (d divider) touches(path pointer) bool {
-	return slices.ContainsFunc(d.touched, func(at pointer) bool { return at.contains(path) || path.contains(at) })
+	return slices.ContainsFunc(d, func(at pointer) bool { return at.contains(path) || path.contains(at) })
 }
 
 // at reports whether a value must not be shown: a key on its path or the schema marks it as secret, or
@@ -233,31 +193,7 @@ func childOf(tree any, key string) any {
 
 // hide hides the secrets of a tree that is the value at a path of the section.
 func (s Secrets) hide(path pointer, tree any) any {
-	secret, _ := lookup(s.section.secret, path)
-	m, stored := s.along(path)
-	return conceal(tree, m, secret, stored, secretPath(path))
-}
-
-// conceal is hide with the marks of the schema and the content of the Secret at the same place.
-// Below a list of the Secret everything is hidden, because the list comes from there as a whole. named: the keys
-// above look like those of a secret.
-func conceal(tree any, m marked, secret any, hidden, named bool) any {
-	hidden = hidden || m.secret() || secret != nil && !isMapOf(secret)
-	switch v := tree.(type) {
-	case map[string]any:
-		out := maps.Clone(v)
-		for key, child := range v {
-			out[key] = hideWebhook(key, conceal(child, m.key(key), childOf(secret, key), hidden, secretBelow(named, key)))
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = conceal(child, m.element(), nil, hidden, named)
-		}
-		return out
-	}
-	return hide(tree, hidden || named)
+	return hideBy(func(_ map[string]any, path pointer, _ bool) bool { return s.at(path) }, tree, path, s.at(path))
 }
 
 // Texts returns the texts of the section that must not be shown anywhere (J9): those in the Secret,

@@ -148,17 +148,17 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 	for range 20000 {
 		s := *section
 		s.config, s.secret = tree(), tree()
-		operation := addition(pointer{"m", keys[random.IntN(len(keys))]}, value(2))
+		operation := add(pointer{"m", keys[random.IntN(len(keys))]}, value(2))
 		if _, is := lookup(s.Config(), pointer{mustPointer(operation.Path)[1]}); is && random.IntN(3) == 0 {
 			operation = Operation{Op: "remove", Path: operation.Path}
 		} else if random.IntN(2) == 0 {
 			if m, _ := lookup(s.Config(), mustPointer(operation.Path)[1:]); isMapOf(m) {
-				operation = addition(append(mustPointer(operation.Path), below[random.IntN(len(below))]), value(1))
+				operation = add(append(mustPointer(operation.Path), below[random.IntN(len(below))]), value(1))
 			}
 		}
-		patched, operations, _, err := apply("m", s.Config(), Patch{operation})
+		patched, err := Patch{operation}.apply("m", s.Config())
 		wantError(t, err)
-		config, secret := s.Stored().divide(patched, operations, s.Secrets().marked)
+		config, secret := s.Stored().divide(patched, Patch{operation}, s.Secrets().marked)
 		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {
 			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
 		}

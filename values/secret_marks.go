@@ -1,67 +1,54 @@
 package values
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
 // secretKey marks a schema whose values are secrets: config patches of hooks store them in the
 // Secret, and they are never shown (D41).
 const secretKey = "x-secret"
 
-// compileMarks collects the marks of a schema; nil when it has none. Unlike with defaults every
-// branch counts, also those of anyOf and then: to hide a value without need costs less than to show
-// a secret. The position of a list that a schema is for does not matter.
-func compileMarks(root map[string]any) (*annotations, error) {
-	if !mentions(root, secretKey) {
-		return nil, nil
-	}
-	all, err := compileAnnotations(root, false, func(a *annotations, p place) error {
-		switch value := p.node[secretKey].(type) {
-		case nil:
-		case bool:
-			a.has = a.has || value
-		default:
-			return fmt.Errorf("%s: %s must be true or false, is %s", orRoot(p.at), secretKey, describe(value))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
 // marked are the marks of all schemas for one value. A value is secret if one of them marks it; an
 // empty marked marks nothing.
-type marked []*annotations
+type marked []markedBy
+
+// markedBy are the schemas of one file for one value. Unlike with defaults every branch counts, also those of anyOf and
+// then: to hide a value without need costs less than to show a secret.
+type markedBy struct {
+	*annotations
+	schemas []*jsonschema.Schema
+}
 
 // secret reports whether the value is marked as a whole.
 func (m marked) secret() bool {
-	return slices.ContainsFunc(m, func(one *annotations) bool { return one.has })
+	return slices.ContainsFunc(m, func(one markedBy) bool {
+		return slices.ContainsFunc(one.schemas, func(s *jsonschema.Schema) bool { return s.WriteOnly })
+	})
 }
 
 // leads reports whether the value or something below it is marked.
-func (m marked) leads() bool {
-	return slices.ContainsFunc(m, func(one *annotations) bool { return one.leads })
+func (m marked) leads() bool { return len(m) > 0 }
+
+// below returns what a function finds for a part of the value.
+func (m marked) below(find func(one markedBy) []*jsonschema.Schema) (found marked) {
+	for _, one := range m {
+		if schemas := find(one); len(schemas) > 0 {
+			found = append(found, markedBy{one.annotations, schemas})
+		}
+	}
+	return found
 }
 
 // key returns the marks of the value of a key.
 func (m marked) key(key string) marked {
-	var below marked
-	for _, one := range m {
-		below = append(below, one.forKey(key)...)
-	}
-	return below
+	return m.below(func(one markedBy) []*jsonschema.Schema { return one.annotations.key(one.schemas, key) })
 }
 
 // element returns the marks of the elements of a list.
 func (m marked) element() marked {
-	var below marked
-	for _, one := range m {
-		below = append(below, one.items...)
-	}
-	return below
+	return m.below(func(one markedBy) []*jsonschema.Schema { return one.items(one.schemas) })
 }
 
 // stored reports whether a value belongs in the Secret as a whole: a marked one, or a list with a
@@ -84,7 +71,7 @@ func (s *Section) Secrets() Secrets {
 	all := Secrets{section: s}
 	for _, one := range []*schema{s.schemas.config, s.schemas.values} {
 		if one != nil && one.marks != nil {
-			all.marked = append(all.marked, one.marks)
+			all.marked = append(all.marked, markedBy{one.marks, one.marks.together(one.compiled)})
 		}
 	}
 	return all

@@ -38,10 +38,8 @@ type Section struct {
 	configured any // layers 1 to 4
 	unpatched  any // layers 1 to 5
 	merged     any
-	// checksum and size are computed at the first call and cached: an attempt that is discarded
-	// needs neither.
+	// checksum is computed at the first call and cached: an attempt that is discarded needs none.
 	checksum func() string
-	size     func() int // of merged
 }
 
 // NewSection builds the section of a key from its static layers, the lowest first. schemas may be
@@ -72,7 +70,7 @@ func (s Section) layered() (*Section, error) {
 		return nil, fmt.Errorf("section %s: %w", s.key, err)
 	}
 	s.configured, s.unpatched = storable(s.key, configured), storable(s.key, unpatched)
-	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
+	return s.with(s.saved.replay(s.unpatched)), nil
 }
 
 // stack puts layers 1 to 5 on top of each other, and returns layers 1 to 4, and all. note gets the tree after each
@@ -88,11 +86,12 @@ func (s *Section) stack(note func(source Source, tree, layer any)) (configured, 
 		note(source, tree, layer)
 	}
 	fill := func(from *schema) {
-		defaults := from.fills()
-		if defaults == nil || err != nil {
+		if from == nil || from.defaults == nil || err != nil {
 			return
 		}
-		tree, err = defaults.fill(defaults.orDefault(tree))
+		if tree, err = from.fill(tree); err != nil {
+			err = fmt.Errorf("schema %s: %w", from.path, err)
+		}
 		note(Source{Layer: LayerDefault, File: from.path}, tree, nil)
 	}
 	for _, file := range s.files {
@@ -131,14 +130,13 @@ func storable(key string, section any) any {
 	if key != GlobalKey {
 		return section
 	}
-	return newReplayer().without(section, pointer{enabledModulesKey})
+	return Operation{Op: "remove"}.over(section, pointer{enabledModulesKey})
 }
 
 // with returns the section with another merged result.
 func (s Section) with(merged any) *Section {
 	s.merged = merged
 	s.checksum = sync.OnceValue(func() string { return Checksum(merged) })
-	s.size = sync.OnceValue(func() int { size, _ := measure(merged); return size })
 	return &s
 }
 
@@ -196,18 +194,12 @@ func (s *Section) WithoutPatches() *Section {
 // patch must fit exactly (D21), and its result must be within the limits (D39). It does not check
 // the schema: the caller validates the result before it keeps it.
 func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
-	merged, operations, grown, err := apply(s.key, s.merged, p)
+	merged, err := p.apply(s.key, s.merged)
 	if err != nil {
 		return nil, err
 	}
-	// Files and ConfigMap together may have made it too large: then it may shrink but not grow.
-	size := s.size() + grown
-	if grown > 0 && size > maxSize {
-		return nil, fmt.Errorf("section %s after the patch: %w", s.key, errTooLarge)
-	}
 	result := s.with(merged)
-	result.size = func() int { return size }
-	result.saved = save(s.saved, operations.signed(by), s.key, result.merged)
+	result.saved = s.saved.save(p, by, s.key, s.unpatched, merged)
 	return result, nil
 }
 
@@ -216,16 +208,14 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 // ConfigMap (D41). The patch must fit exactly (D21). Sections that are made from the result keep
 // its origin. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
-	patched, operations, _, err := apply(s.key, s.Config(), p)
+	patched, err := p.apply(s.key, s.Config())
 	if err != nil {
 		return nil, err
 	}
-	if size, _ := measure(patched); size > maxSize {
-		return nil, fmt.Errorf("section %s of the ConfigMap after the patch: %w", s.key, errTooLarge)
-	}
+	saved := s.configSaved.save(p, by, s.key, nil, patched)
 	config, secret := patched, any(nil)
 	if !s.noStore {
-		config, secret = s.Stored().divide(patched, operations, s.Secrets().marked)
+		config, secret = s.Stored().divide(patched, p, s.Secrets().marked)
 	}
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section
@@ -234,8 +224,7 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 		secret = nil
 	}
 	changed := *s
-	changed.config, changed.secret = config, secret
-	changed.configSaved = save(s.configSaved, operations.signed(by), s.key, patched)
+	changed.config, changed.secret, changed.configSaved = config, secret, saved
 	return changed.layered()
 }
 

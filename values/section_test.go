@@ -169,7 +169,7 @@ func TestSectionsAreSafeForReaders(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			sum := section.Checksum()
-			changed, err := section.Patch(Patch{addition(pointer{"m", "a", "x"}, "v")}, Origin{})
+			changed, err := section.Patch(Patch{add(pointer{"m", "a", "x"}, "v")}, Origin{})
 			if err != nil || sum != section.Checksum() || changed.Checksum() == sum || len(section.saved) != 0 {
 				t.Errorf("readers disturb each other: %v", err)
 			}

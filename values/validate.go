@@ -1,9 +1,12 @@
 package values
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,10 +18,19 @@ import (
 type Violation struct {
 	Path    string // in the values, like someModule.a.b[2]
 	Message string // a sentence about the value at Path; holds no value that may be secret (D38)
+	Public  string // the same without any value
 }
 
-// String joins both.
+// String joins path and message.
 func (v Violation) String() string { return v.Path + ": " + v.Message }
+
+const (
+	missing    = "is required"
+	unknownKey = "is not a known key"
+)
+
+// IsMissing reports a value that is not there: another layer may bring it.
+func (v Violation) IsMissing() bool { return v.Message == missing }
 
 // ValidationError lists everything that is wrong with a section (D38).
 type ValidationError struct {
@@ -44,23 +56,15 @@ func (e *ValidationError) Error() string {
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// Public is the error without the values: only which of them do not fit, and what they must be. A message of wrong
-// has the value at its end; the name of a type is none.
+// Public is the error without the values: only which of them do not fit, and what they must be.
 func (e *ValidationError) Public() string {
-	without := *e
-	without.Violations = slices.Clone(e.Violations)
-	types := []string{"a string", "an integer", "a number", "a boolean", "a map", "a list", "null"}
-	for i := range without.Violations {
-		message, shown, _ := strings.Cut(without.Violations[i].Message, shownAs)
-		if !slices.Contains(types, shown) {
-			without.Violations[i].Message = message
-		}
+	public := *e
+	public.Violations = slices.Clone(e.Violations)
+	for i, v := range public.Violations {
+		public.Violations[i].Message = v.Public
 	}
-	return without.Error()
+	return public.Error()
 }
-
-// shownAs is between a sentence about a value and the value.
-const shownAs = ", is "
 
 // Public is the text of an error with the public ones of all ValidationErrors in it.
 func Public(err error) string {
@@ -88,36 +92,229 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	if s == nil {
 		return nil
 	}
-	r := newReport(s, key, section, secret)
-	if err := r.validate(s.compiled, section); err != nil {
-		return &ValidationError{Section: key, Schema: s.path, Violations: []Violation{{Path: key, Message: err.Error()}}}
-	}
-	if violations := r.findings.finish(); len(violations) > 0 {
-		return &ValidationError{Section: key, Schema: s.path, Violations: violations, More: r.cut}
-	}
-	return nil
-}
-
-// validate adds what is wrong with a value. An error means that it could not be checked.
-func (r *report) validate(s *jsonschema.Schema, value any) error {
-	if !r.schema.affordable(s, value) {
-		return errTooMuchWork
+	invalid := &ValidationError{Section: key, Schema: s.path}
+	err := errTooMuchWork
+	if s.affordable(s.compiled, section) {
+		err = s.compiled.Validate(section)
 	}
 	var failure *jsonschema.ValidationError
-	if err := s.Validate(value); errors.As(err, &failure) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failure):
+		r := &report{schema: s, key: key, value: section, secret: secret, most: maxFindings, looks: new(maxLooks)}
 		r.add(failure)
-	} else if err != nil {
-		return fmt.Errorf("cannot be checked: %s", strings.TrimPrefix(err.Error(), "jsonschema: "))
+		invalid.Violations, invalid.More = r.finish(), r.cut
+	default:
+		invalid.Violations = []Violation{{Path: key, Message: "cannot be checked: " + strings.TrimPrefix(err.Error(), "jsonschema: "), Public: "cannot be checked"}}
 	}
-	return nil
+	return invalid
+}
+
+const (
+	// maxFindings bounds how many findings of a section are collected in which nearly everything is
+	// wrong. It is larger than maxProblems because finish drops duplicates and consequences.
+	maxFindings = 10 * maxProblems
+	// maxReasons is how many findings about one alternative become part of the message about all.
+	maxReasons = 10
+	// maxLooks bounds how many failures of the library are looked at for one section.
+	maxLooks = 20_000
+)
+
+// report turns the failures of the library into sentences for people. The library names the place in the schema and that
+// in the values; its own message has no structure, and repeats values.
+type report struct {
+	schema *schema
+	key    string
+	value  any
+	secret func(pointer) bool
+	found  []finding // in no order and with duplicates
+	size   int       // of their texts, in bytes
+	most   int       // findings
+	looks  *int      // failures that may still be looked at
+	cut    bool      // something was left out
+}
+
+// finding is a violation before finish decides whether it is reported.
+type finding struct {
+	Violation
+	at          pointer
+	unevaluated bool // the key is known, but not to the branches that fit
+}
+
+// add reports a failure and everything that is the reason for it. Of a flood of failures it looks at the first ones, in the
+// order of their places.
+func (r *report) add(failure *jsonschema.ValidationError) {
+	if *r.looks--; *r.looks < 0 || r.full() {
+		r.cut = true
+		return
+	}
+	switch keyword := lastElement(failure.KeywordLocation); {
+	case keyword == "anyOf" || keyword == "oneOf":
+		r.alternatives(failure, keyword)
+	case len(failure.Causes) > 0:
+		causes := slices.Clone(failure.Causes)
+		slices.SortStableFunc(causes, func(a, b *jsonschema.ValidationError) int {
+			return strings.Compare(a.InstanceLocation, b.InstanceLocation)
+		})
+		for _, cause := range causes {
+			r.add(cause)
+		}
+	default:
+		r.leaf(failure, keyword)
+	}
+}
+
+func (r *report) full() bool { return len(r.found) >= r.most || r.size >= maxExplanation }
+
+// alternatives reports as one violation that none of several schemas fit: which of them the author of the values wanted is
+// not known.
+func (r *report) alternatives(failure *jsonschema.ValidationError, keyword string) {
+	at := located(failure.InstanceLocation)
+	if len(failure.Causes) == 0 {
+		r.say(at, "matches more than one alternative of oneOf; it must match exactly one")
+		return
+	}
+	var reasons, public []string
+	for _, cause := range failure.Causes {
+		one := *r
+		one.cut, one.most, one.found, one.size = false, maxReasons, nil, 0
+		one.add(cause)
+		var texts, publicTexts []string
+		for _, v := range one.finish() {
+			below := strings.TrimPrefix(strings.TrimPrefix(v.Path, r.path(at)), ".")
+			if below != "" {
+				below += ": "
+			}
+			texts, publicTexts = append(texts, below+v.Message), append(publicTexts, below+v.Public)
+		}
+		if one.cut {
+			texts, publicTexts = append(texts, "…"), append(publicTexts, "…")
+		}
+		if reason := strings.Join(texts, " and "); !slices.Contains(reasons, reason) {
+			reasons, public = append(reasons, reason), append(public, strings.Join(publicTexts, " and "))
+		}
+	}
+	none := fmt.Sprintf("fits none of the alternatives of %s: ", keyword)
+	r.say(at, none+strings.Join(reasons, "; or "))
+	r.found[len(r.found)-1].Public = Shorten(none+strings.Join(public, "; or "), maxMessage)
+}
+
+// leaf reports a failure that has no other reason.
+func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
+	at, location := located(failure.InstanceLocation), located(failure.KeywordLocation)
+	value, _ := lookup(r.value, at)
+	_, absolute, _ := strings.Cut(failure.AbsoluteKeywordLocation, "#")
+	limit, _ := lookup(r.schema.document, located(absolute))
+	above := ""
+	if len(location) > 1 {
+		above = location[len(location)-2]
+	}
+	switch {
+	case slices.Contains(location, "propertyNames"):
+		r.say(at, "as a key "+sentence(keyword, limit))
+	case keyword == "not" && above == "additionalProperties" && reflect.DeepEqual(limit, map[string]any{}):
+		r.say(at, unknownKey)
+	case keyword == "not" && above == "unevaluatedProperties" && reflect.DeepEqual(limit, map[string]any{}):
+		r.say(at, "is not allowed together with the other values here")
+		r.found[len(r.found)-1].unevaluated = true
+	case keyword == "not":
+		r.say(at, "matches what the schema excludes with not")
+	case keyword == "required":
+		r.missing(value, at, limit)
+	case keyword == "type":
+		r.say(at, fmt.Sprintf("must be %s, is %s", typeNames(limit), describe(value)))
+	case slices.Contains(location, "dependentRequired"):
+		r.wrong(at, value, fmt.Sprintf("property '%v' is required, if '%s' property exists", limit, above))
+	default:
+		r.wrong(at, value, sentence(keyword, limit))
+	}
+}
+
+// missing reports the keys that a map must have and has not.
+func (r *report) missing(value any, at pointer, required any) {
+	object, _ := value.(map[string]any)
+	names, _ := required.([]any)
+	for _, name := range names {
+		name, _ := name.(string)
+		if _, present := object[name]; present {
+			continue
+		}
+		if r.cut = r.cut || r.full(); r.cut {
+			return
+		}
+		r.say(append(slices.Clip(at), name), missing)
+	}
+}
+
+// wrong reports a value that violates a keyword, and shows it if it is short and no secret (D38).
+func (r *report) wrong(at pointer, value any, message string) {
+	public := Shorten(message, maxMessage)
+	if shown := show(value); shown != "" && !secretPath(at) && (r.secret == nil || !r.secret(at)) {
+		message = public + ", is " + shown
+	}
+	r.say(at, message)
+	r.found[len(r.found)-1].Public = public
+}
+
+func (r *report) say(at pointer, message string) {
+	message = Shorten(message, maxMessage)
+	v := Violation{Path: r.path(at), Message: message, Public: message}
+	r.size += len(v.Path) + len(v.Message)
+	r.found = append(r.found, finding{Violation: v, at: at})
+}
+
+// path returns the place of a value as users write it, with long keys cut.
+func (r *report) path(at pointer) string {
+	return dottedUpTo(map[string]any{r.key: r.value}, append(pointer{r.key}, at...), maxElement)
+}
+
+// finish drops duplicates and consequences and sorts by path. It returns one more than maxProblems
+// if there are that many, so that the caller can report that some are left out.
+func (r *report) finish() []Violation {
+	var violations []Violation
+	known := map[Violation]bool{}
+	for _, one := range r.found {
+		if known[one.Violation] || one.unevaluated && r.explained(one) {
+			continue
+		}
+		known[one.Violation] = true
+		violations = append(violations, one.Violation)
+	}
+	slices.SortStableFunc(violations, func(a, b Violation) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
+	})
+	return violations[:min(len(violations), maxProblems+1)]
+}
+
+// explained reports whether another violation in the same object may be the reason why the branch
+// that has the key does not fit. Then "is not allowed together with" would be misleading.
+func (r *report) explained(key finding) bool {
+	if len(key.at) == 0 {
+		return false
+	}
+	parent := key.at[:len(key.at)-1]
+	return slices.ContainsFunc(r.found, func(one finding) bool { return !one.unevaluated && parent.contains(one.at) })
+}
+
+func lastElement(location string) string { return location[strings.LastIndexByte(location, '/')+1:] }
+
+// located parses a location that the compiler reports: a JSON pointer with the escapes of a URL.
+func located(location string) pointer {
+	path, err := splitPointer(location)
+	if err != nil {
+		return nil
+	}
+	for i, element := range path {
+		if plain, err := url.PathUnescape(element); err == nil {
+			path[i] = plain
+		}
+	}
+	return path
 }
 
 // sentence words the keywords that limit a value. limit is what the schema has for the keyword.
 func sentence(keyword string, limit any) string {
-	if keyword == "enum" {
-		return "must be one of " + alternatives(limit)
-	}
-	text, _ := JSON(limit)
 	form := map[string]string{
 		"const":            "must be %s",
 		"minimum":          "must be at least %s",
@@ -131,20 +328,19 @@ func sentence(keyword string, limit any) string {
 		"maxItems":         "must have at most %s elements",
 		"minProperties":    "must have at least %s keys",
 		"maxProperties":    "must have at most %s keys",
+		"minContains":      "must have at least %s elements that fit contains",
+		"maxContains":      "must have at most %s elements that fit contains",
 	}[keyword]
 	switch {
 	case form != "":
+		text, _ := JSON(limit)
 		return fmt.Sprintf(form, text)
-	case keyword == "pattern":
-		return fmt.Sprintf("must match the pattern %v", limit)
-	case keyword == "format":
-		return fmt.Sprintf("must have the format %v", limit)
+	case keyword == "enum":
+		return "must be one of " + alternatives(limit)
+	case keyword == "pattern", keyword == "format":
+		return fmt.Sprintf("must %s %s %v", map[string]string{"pattern": "match the", "format": "have the"}[keyword], keyword, limit)
 	case keyword == "uniqueItems":
 		return "must not have equal elements"
-	case keyword == "minContains":
-		return fmt.Sprintf("must have at least %s elements that fit contains", text)
-	case keyword == "maxContains":
-		return fmt.Sprintf("must have at most %s elements that fit contains", text)
 	case keyword == "additionalItems":
 		return "has more elements than the schema allows"
 	case limit == false:
@@ -164,7 +360,8 @@ func alternatives(enum any) string {
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		out, _ = appendJSON(out, item)
+		text, _ := JSON(item)
+		out = append(out, text...)
 	}
 	return string(out)
 }
@@ -177,45 +374,24 @@ func typeNames(types any) string {
 	}
 	names := make([]string, 0, len(list))
 	for _, t := range list {
-		switch t {
-		case "object":
-			names = append(names, "a map")
-		case "array":
-			names = append(names, "a list")
-		case "string":
-			names = append(names, "a string")
-		case "integer":
-			names = append(names, "an integer")
-		case "number", "boolean":
-			names = append(names, fmt.Sprint("a ", t))
-		default:
-			names = append(names, fmt.Sprint(t))
-		}
+		t, _ := t.(string)
+		name := map[string]string{"object": "a map", "array": "a list", "integer": "an integer", "string": "a string", "number": "a number", "boolean": "a boolean"}[t]
+		names = append(names, cmp.Or(name, t))
 	}
 	return strings.Join(names, " or ")
 }
 
-// maxShown is the longest value, in bytes, that a message repeats.
-const maxShown = 64
-
 // show returns a value for a message if it is small and does not look like a secret (D38).
-func show(value any) (string, bool) {
+func show(value any) string {
+	const longest = 64
 	switch v := value.(type) {
 	case int64, float64, bool, json.Number:
-		text, err := JSON(v)
-		return Shorten(string(text), maxShown), err == nil
+		text, _ := JSON(v)
+		return Shorten(string(text), longest)
 	case string:
-		if len(v) <= maxShown && utf8.ValidString(v) && !strings.Contains(v, "-----BEGIN") {
-			return fmt.Sprintf("%q", hideCredentials(v)), true
+		if len(v) <= longest && utf8.ValidString(v) && !strings.Contains(v, "-----BEGIN") {
+			return fmt.Sprintf("%q", hideCredentials(v))
 		}
 	}
-	return "", false
+	return ""
 }
-
-const (
-	missing    = "is required"
-	unknownKey = "is not a known key"
-)
-
-// IsMissing reports a value that is not there: another layer may bring it.
-func (v Violation) IsMissing() bool { return v.Message == missing }

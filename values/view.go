@@ -3,7 +3,6 @@ package values
 import (
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // Hidden replaces a value that looks like a secret (D38).
@@ -84,43 +83,4 @@ func (s *Section) Diff(before *Section) []Change {
 		sorted = append(sorted, changes[path])
 	}
 	return sorted
-}
-
-// hide replaces what looks like a secret: texts and numbers below a key that looks like that of a
-// secret, keys in PEM, and inside of texts what hideCredentials finds. Booleans, nulls and empty
-// texts stay.
-func hide(tree any, secret bool) any {
-	return hideWhere(tree, secret, func(_ map[string]any, key string, above bool) bool { return secret || secretBelow(above, key) })
-}
-
-// hideWhere is hide with another judge of keys. above: the value of the map itself is a secret.
-func hideWhere(tree any, secret bool, isSecret func(m map[string]any, key string, above bool) bool) any {
-	switch v := tree.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, child := range v {
-			out[key] = hideWebhook(key, hideWhere(child, isSecret(v, key, secret), isSecret))
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = hideWhere(child, secret || i > 0 && asksForCredential(v[i-1]), isSecret)
-		}
-		return out
-	case nil, bool:
-		return tree
-	case string:
-		switch {
-		case v == "":
-			return v
-		case secret || strings.Contains(v, "-----BEGIN"):
-			return Hidden
-		}
-		return hideCredentials(v)
-	}
-	if secret {
-		return Hidden
-	}
-	return tree
 }

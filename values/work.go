@@ -29,29 +29,18 @@ func (s *schema) affordable(compiled *jsonschema.Schema, value any) bool {
 	return w.left > 0
 }
 
-// below is apply for a part of a value.
-func (w *work) below(s *jsonschema.Schema, key string, value any) {
-	w.way += len(key)
-	w.apply(s, value)
-	w.way -= len(key)
-}
-
 // apply counts one schema that is applied to a value. A failure is kept with the ways to it, so deep ones cost more.
 func (w *work) apply(s *jsonschema.Schema, value any) {
-	if w.left -= 1 + w.depth/8 + w.way/64; s == nil || w.left <= 0 {
+	if s == nil {
+		return
+	}
+	if w.left -= 1 + w.depth/8 + w.way/64; w.left <= 0 {
 		return
 	}
 	w.depth++
 	defer func() { w.depth-- }()
-	for _, same := range []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else} {
-		if same != nil {
-			w.apply(same, value)
-		}
-	}
-	for _, branches := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf} {
-		for _, branch := range branches {
-			w.apply(branch, value)
-		}
+	for _, same := range slices.Concat([]*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf) {
+		w.apply(same, value)
 	}
 	w.left -= w.enum(s)
 	switch v := value.(type) {
@@ -74,8 +63,7 @@ func (w *work) enum(s *jsonschema.Schema) int {
 	}
 	n, known := w.enums[s]
 	if !known {
-		size, _ := measure(append(slices.Clip(s.Enum), s.Constant...))
-		n = size / overhead
+		_, n, _ = measure(append(slices.Clip(s.Enum), s.Constant...))
 		w.enums[s] = n
 	}
 	return n
@@ -88,30 +76,18 @@ func (w *work) mapping(s *jsonschema.Schema, m map[string]any) {
 		if schema := s.DependentSchemas[key]; schema != nil {
 			w.apply(schema, m)
 		}
-		named := false
-		if property := s.Properties[key]; property != nil {
-			named = true
-			w.below(property, key, value)
-		}
-		for pattern, schema := range s.PatternProperties {
+		w.way += len(key)
+		for pattern := range s.PatternProperties {
 			w.match(pattern, key)
-			if w.left > 0 && pattern.MatchString(key) {
-				named = true
-				w.below(schema, key, value)
-			}
-		}
-		if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !named {
-			w.below(additional, key, value)
-		}
-		if s.PropertyNames != nil {
-			w.below(s.PropertyNames, key, key)
-		}
-		if s.UnevaluatedProperties != nil {
-			w.below(s.UnevaluatedProperties, key, value)
 		}
 		if w.left <= 0 {
 			return
 		}
+		for _, schema := range append(schemasForKey(s, key), s.UnevaluatedProperties) {
+			w.apply(schema, value)
+		}
+		w.apply(s.PropertyNames, key)
+		w.way -= len(key)
 	}
 }
 
@@ -120,21 +96,14 @@ func (w *work) list(s *jsonschema.Schema, list []any) {
 		w.left -= len(list) * len(list) / 64 // the library may compare each with each
 	}
 	for i, element := range list {
-		switch items := s.Items.(type) {
-		case *jsonschema.Schema:
-			w.apply(items, element)
-		case []*jsonschema.Schema:
-			if i < len(items) {
-				w.apply(items[i], element)
-			} else if additional, ok := s.AdditionalItems.(*jsonschema.Schema); ok {
-				w.apply(additional, element)
-			}
+		item, _ := s.Items.(*jsonschema.Schema)
+		if items, ok := s.Items.([]*jsonschema.Schema); ok && i < len(items) {
+			item = items[i]
+		} else if ok {
+			item, _ = s.AdditionalItems.(*jsonschema.Schema)
 		}
-		if s.Contains != nil {
-			w.apply(s.Contains, element)
-		}
-		if s.UnevaluatedItems != nil {
-			w.apply(s.UnevaluatedItems, element)
+		for _, schema := range []*jsonschema.Schema{item, s.Contains, s.UnevaluatedItems} {
+			w.apply(schema, element)
 		}
 		if w.left <= 0 {
 			return

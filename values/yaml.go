@@ -2,15 +2,14 @@ package values
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,31 +19,20 @@ import (
 // It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a
 // cluster: unquoted yes, no, on, off, y and n are booleans, timestamps are texts, keys that are
 // integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
-// duplicate keys, other keys that are no texts, unknown tags, infinities, and what is larger than 4
-// MiB with its aliases written out, or nested more than 100 levels deep (D39). The error names the
-// line of the first mistake. JSON is YAML, also with escapes that the library does not read, such as
-// surrogate pairs.
+// duplicate keys, other keys that are no texts, unknown tags, infinities, and what exceeds the limits with its aliases
+// written out (D39). The error names the line of the first mistake. JSON is YAML, also with escapes that the library
+// does not read, such as surrogate pairs.
 func ParseYAML(data []byte) (any, error) {
 	documents, err := readYAML(data)
 	switch {
 	case err != nil && json.Valid(data):
-		return parseStrictJSON(data)
+		return ParseJSON(data)
 	case err != nil || len(documents) == 0:
 		return nil, err
 	case len(documents) > 1:
 		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].Line)
 	}
-	return treeOf(documents[0], false)
-}
-
-// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
-// one counts.
-func ParsePublished(data []byte) (any, error) {
-	documents, err := readYAML(data)
-	if err != nil || len(documents) == 0 {
-		return nil, err
-	}
-	return treeOf(documents[0], true)
+	return treeOf(documents[0])
 }
 
 // YAMLDocument is one document of a stream. It keeps the nodes, so that a message about a value can
@@ -62,7 +50,7 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 		return nil, err
 	}
 	for _, node := range nodes {
-		tree, err := treeOf(node, false)
+		tree, err := treeOf(node)
 		if err != nil {
 			return nil, err
 		}
@@ -74,46 +62,28 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 // Position returns the line and the column, from 1, of the key or element at a path of keys and
 // indexes, or of the innermost one on the way that the document has.
 func (d YAMLDocument) Position(path []string) (line, column int) {
-	node := d.node
-	line, column = node.Line, node.Column
-	if len(node.Content) > 0 {
-		node = node.Content[0]
-		line, column = node.Line, node.Column
-	}
+	node := d.node.Content[0]
+	at := node
 	for _, step := range path {
 		for node.Kind == yaml.AliasNode {
 			node = node.Alias
 		}
-		at, child := nodeBelow(node, step)
-		if child == nil {
+		i := find(node, step)
+		if i < 0 {
 			break
 		}
-		line, column, node = at.Line, at.Column, child
-	}
-	return line, column
-}
-
-// nodeBelow returns the value of a key, or the element of an index, and the node where it begins:
-// the key.
-func nodeBelow(node *yaml.Node, step string) (at, child *yaml.Node) {
-	if node.Kind == yaml.SequenceNode {
-		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
-			return node.Content[i], node.Content[i]
+		if at = node.Content[i]; node.Kind == yaml.MappingNode {
+			at = node.Content[i-1]
 		}
-		return nil, nil
+		node = node.Content[i]
 	}
-	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == step {
-			return node.Content[i], node.Content[i+1]
-		}
-	}
-	return nil, nil
+	return at.Line, at.Column
 }
 
 // readYAML reads the nodes of all documents that are not empty: a separator at the end of a file makes an
 // empty one. The library does not expand aliases in nodes, so this is safe before the limits are checked.
 func readYAML(data []byte) (documents []*yaml.Node, err error) {
-	if err := checkText(data); err != nil {
+	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -130,9 +100,8 @@ func readYAML(data []byte) (documents []*yaml.Node, err error) {
 	}
 }
 
-// treeOf converts a document into a tree; published as ParsePublished.
-func treeOf(document *yaml.Node, published bool) (any, error) {
-	reader := yamlReader{published: published, anchors: map[*yaml.Node]any{}}
+func treeOf(document *yaml.Node) (any, error) {
+	reader := yamlReader{anchors: map[*yaml.Node]any{}}
 	tree, err := reader.read(document)
 	if err != nil {
 		return nil, err
@@ -144,34 +113,31 @@ func treeOf(document *yaml.Node, published bool) (any, error) {
 // is, or begins. The parser of the library counts lines from 0, its scanner from 1, and neither
 // reports line 0; only the texts show which of the two an error is from.
 func syntaxError(err error, data []byte) error {
-	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		text = text[len(m[0]):]
-	} else if strings.HasPrefix(text, "unknown anchor") {
-		return errors.New(text) // it could be anywhere
+	parts := regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`).FindStringSubmatch(err.Error())
+	if len(parts) == 0 || strings.HasPrefix(parts[2], "unknown anchor") {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) // it could be anywhere
 	}
+	line, _ := strconv.Atoi(parts[1])
 	parser := regexp.MustCompile(`^(did not find expected (<|node content|'-' indicator|key$|',' or)|found (undefined tag handle|duplicate %|incompatible YAML))`)
-	if line == 0 || parser.MatchString(text) {
+	if line == 0 || parser.MatchString(parts[2]) {
 		line++
 	}
 	last := bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1 // the end of the text is no line of its own
-	return fmt.Errorf("line %d: %s", min(line, last), text)
+	return fmt.Errorf("line %d: %s", min(line, last), parts[2])
 }
 
 // yamlReader converts nodes into trees. Aliases share the tree of their anchor, so the work is about that of the text.
 type yamlReader struct {
-	published bool               // of duplicate keys the last one counts (ParsePublished)
-	anchors   map[*yaml.Node]any // the trees of anchors, unfinished{} while they are read
-	keys      int                // the size of all keys, those of aliases and "<<", too
+	anchors map[*yaml.Node]any // the trees of anchors, unfinished{} while they are read
+	keys    int                // how many keys maps have, those of aliases and "<<", too
 }
 
 type unfinished struct{}
 
 // key counts a key of a map. Unlike the trees of aliases, keys and merged maps are not shared: a few lines could copy a
 // large map thousands of times.
-func (r *yamlReader) key(node *yaml.Node, key string) error {
-	if r.keys += overhead + len(key); r.keys > maxSize {
+func (r *yamlReader) key(node *yaml.Node) error {
+	if r.keys++; r.keys > maxNodes {
 		return refuse(node, "%w", errTooLarge)
 	}
 	return nil
@@ -236,12 +202,12 @@ func (r *yamlReader) readMap(node *yaml.Node) (any, error) {
 		}
 		key, err := r.readKey(keyNode)
 		if err == nil {
-			err = r.key(keyNode, key)
+			err = r.key(keyNode)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if first, twice := lines[key]; twice && !r.published {
+		if first, twice := lines[key]; twice {
 			return nil, refuse(keyNode, "key %q is already set in line %d", key, first)
 		}
 		if m[key], err = r.read(valueNode); err != nil {
@@ -287,13 +253,24 @@ func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
 	return "", false
 }
 
-// keyIs reports whether a node is a key with this text, as readKey reads it.
-func keyIs(node *yaml.Node, text string) bool {
-	if node.Kind != yaml.ScalarNode || isMergeKey(node) {
-		return false
+// find returns the index of a value in the content of a map or a list, or -1. Keys that a map gets by "<<" are not
+// found: they belong to another place of the text.
+func find(node *yaml.Node, element string) int {
+	index, ok := listIndex(element)
+	switch {
+	case node.Kind == yaml.SequenceNode && ok && index < len(node.Content):
+		return index
+	case node.Kind != yaml.MappingNode:
+		return -1
 	}
-	key, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(node)
-	return err == nil && key == text
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if key := node.Content[i]; key.Kind == yaml.ScalarNode && !isMergeKey(key) {
+			if text, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(key); err == nil && text == element {
+				return i + 1
+			}
+		}
+	}
+	return -1
 }
 
 // isMergeKey recognizes the unquoted <<; in quotes it is a key like any other.
@@ -319,7 +296,7 @@ func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) error {
 			return refuse(node, "<< needs a map or a list of maps")
 		}
 		for key, value := range defaults {
-			if err := r.key(node, key); err != nil {
+			if err := r.key(node); err != nil {
 				return err
 			}
 			if _, set := m[key]; !set {
@@ -338,30 +315,21 @@ func checkTag(node *yaml.Node, want string) error {
 	return nil
 }
 
-// readScalar returns the value of a scalar: by its tag if it has one, a text if quoted, otherwise
-// by its form.
+// readScalar returns the value of a scalar: a text if quoted, otherwise by its form, which must fit a tag that it has.
 func readScalar(node *yaml.Node) (any, error) {
 	tag := ""
 	if node.Style&yaml.TaggedStyle != 0 {
 		tag = node.ShortTag()
 	}
-	switch {
-	case tag == "!!str" || tag == "!" || tag == "!!timestamp":
-		return node.Value, nil
-	case tag == "!!binary":
-		text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(node.Value), ""))
-		if err != nil || !utf8.Valid(text) {
-			return nil, refuse(node, "!!binary is not the base64 of UTF-8; write a string without the tag")
-		}
-		return string(text), nil
-	case tag == "" && !isPlain(node):
+	if tag == "!!str" || tag == "!" || tag == "!!timestamp" || tag == "" && !isPlain(node) {
 		return node.Value, nil
 	}
 	value, err := resolvePlain(node.Value)
 	if err != nil {
 		return nil, refuse(node, "%s: %w", node.Value, err)
 	}
-	if tag != "" && !fitsTag(tag, value) {
+	fits := map[string]string{"null": "!!null", "a boolean": "!!bool", "an integer": "!!int !!float", "a number": "!!float"}[describe(value)]
+	if tag != "" && !slices.Contains(strings.Fields(fits), tag) {
 		return nil, refuse(node, "%q cannot be read as %s", node.Value, node.Tag)
 	}
 	return value, nil
@@ -372,3 +340,52 @@ func isPlain(node *yaml.Node) bool {
 	const texts = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	return node.Style&(texts|yaml.TaggedStyle) == 0
 }
+
+// resolvePlain returns the value of an unquoted scalar, as sigs.k8s.io/yaml reads it, with two
+// differences that D4 requires: integers beyond 64 bits stay integers, and a number without a
+// fraction is an integer. keyIs and isSafePlain rely on it as well, so reading and writing agree.
+func resolvePlain(text string) (any, error) {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return nil, nil
+	case "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON":
+		return true, nil
+	case "n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF":
+		return false, nil
+	case ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF":
+		return nil, errors.New("infinite and undefined numbers cannot be written as JSON")
+	}
+	if !isDigit(text[0]) && !strings.ContainsRune(".+-", rune(text[0])) {
+		return text, nil
+	}
+	value := resolveNumber(text)
+	if n, ok := value.(json.Number); ok && len(n) > maxDigits {
+		return nil, errTooManyDigits
+	}
+	return value, nil
+}
+
+// resolveNumber reads text that begins like a number: decimal, 0x, 0o, 0b and the old octal form
+// 0777, with underscores as separators. Text that is no number after all stays text.
+func resolveNumber(text string) any {
+	digits := strings.ReplaceAll(text, "_", "")
+	if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(digits, 0, 64); err == nil {
+		return json.Number(strconv.FormatUint(u, 10))
+	}
+	if plain := strings.TrimLeft(digits[:1], "+-") + digits[1:]; allDigits(plain) && plain[0] != '0' {
+		return json.Number(strings.TrimPrefix(digits, "+"))
+	}
+	if strings.Trim(digits, "0123456789+-.eE") == "" { // no hexadecimal floats, no Infinity
+		if f, err := strconv.ParseFloat(digits, 64); err == nil {
+			return float(f)
+		}
+	}
+	return text
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -20,14 +19,14 @@ func TestParseYAMLScalars(t *testing.T) {
 		"9223372036854775807": int64(9223372036854775807), "9223372036854775808": json.Number("9223372036854775808"),
 		"18446744073709551616": json.Number("18446744073709551616"), "-123456789012345678901234567890": json.Number("-123456789012345678901234567890"),
 		"+18446744073709551616": json.Number("18446744073709551616"),
-		"1.5":                   1.5, ".5": 0.5, "1.": int64(1), "1e20": 1e20, "1.5e-7": 1.5e-7, "-.5": -0.5, "9007199254740993.0": 9007199254740992.0 + 0,
+		"1.5":                   1.5, ".5": 0.5, "1.": int64(1), "1e20": json.Number("100000000000000000000"), "1.5e-7": 1.5e-7, "-.5": -0.5, "9007199254740993.0": 9007199254740992.0 + 0,
 		"true": true, "yes": true, "on": true, "y": true, "Yes": true, "ON": true, "false": false, "no": false, "off": false, "n": false, "Off": false,
 		"'yes'": "yes", `"on"`: "on", "yES": "yES", "oN": "oN", "'1'": "1", "'true'": "true", "|-\n  1": "1",
 		"": nil, "~": nil, "null": nil, "Null": nil, "'null'": "null", "nULL": "nULL",
 		"2001-01-01": "2001-01-01", "2001-12-14T21:59:43.1Z": "2001-12-14T21:59:43.1Z", "2001-12-14 21:59:43": "2001-12-14 21:59:43",
 		"12:30:45": "12:30:45", "1.2.3": "1.2.3", "1e": "1e", "+": "+", "-.": "-.", "0x": "0x", "1e400": "1e400", "08": int64(8), "10.0.0.0/8": "10.0.0.0/8",
 		"!!str 1": "1", "!!int '1'": int64(1), "!!float 1": int64(1), "!!bool yes": true, "!!null ''": nil, "!!timestamp 2001-01-01": "2001-01-01",
-		"!!binary aGk=": "hi", "text": "text", "a b": "a b", ".": ".", ".hidden": ".hidden", "=": "=",
+		"text": "text", "a b": "a b", ".": ".", ".hidden": ".hidden", "=": "=",
 	} {
 		if want == 9007199254740992.0 {
 			want = int64(9007199254740992)
@@ -52,7 +51,7 @@ func TestParseYAMLAgreesWithKubernetes(t *testing.T) {
 		"a: [2001-01-01, 2001-1-1, 2001-13-45, 2001-01-01 10:00:00, 2001-01-01T10:00:00Z, 2001-01-01t10:00:00+01:00, 12:30, 1:2:3]",
 		"base: &b {x: 1, z: [1, 2]}\nother:\n  <<: *b\n  x: 2\nlist:\n- <<: [*b, {x: 5, w: 6}]\n  v: 1",
 		"text: |\n  one\n  two\nfolded: >\n  one\n  two\n\n  three\nkeep: |+\n  x\n\nstrip: |-\n  x\n",
-		"a: !!str 1\nb: !!int \"3\"\nc: !!float 3\nd: !!binary aGVsbG8=",
+		"a: !!str 1\nb: !!int \"3\"\nc: !!float 3",
 		"# only a comment\n", "", "---\na: 1\n", "--- \n- 1\n- [2, {a: b}]\n", "a: 1\n...\n",
 		"a: 'it''s'\nb: \"tab\\tnew\\nline \\u00e4\"\nc: \"\\x41\"",
 		"{a: {b: {c: [1, {d: }]}}}",
@@ -98,8 +97,6 @@ func TestParseYAMLRefuses(t *testing.T) {
 		{"unknown tags", "a: !vault x\n", []string{`line 1: "x" cannot be read as !vault`}},
 		{"unknown tags of lists", "a: !set [x]\n", []string{"line 1: tag !set is not supported"}},
 		{"a tag that does not fit", "a: !!int text\n", []string{"line 1"}},
-		{"binary that is no text", "a: !!binary /w==\n", []string{"line 1", "UTF-8"}},
-		{"binary that is no base64", "a: !!binary '?'\n", []string{"line 1"}},
 		{"a list that is not closed", "a: [1\nb: 2\n", []string{"line 2: did not find expected ',' or ']'"}},
 		{"a map that is not closed, where it begins", "x: 1\ny: {a: 1\nz: 2\n", []string{"line 2: did not find expected ',' or '}'"}},
 		{"another indentation", "a: 1\nb:\n  c: 1\n d: 2\n", []string{"line 4: did not find expected key"}},
@@ -132,7 +129,7 @@ func TestParseYAMLAliasBomb(t *testing.T) {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat(previous+", ", 9) + previous + "]\n"
 	}
 	_, err := ParseYAML([]byte(bomb))
-	wantError(t, err, "larger than 4 MiB, with all aliases written out")
+	wantError(t, err, "more than 1 MiB, or more than 50000 keys and values, with all aliases written out")
 	if strings.Count(err.Error(), "\n") > 0 {
 		t.Errorf("the bomb is reported more than once: %v", err)
 	}
@@ -268,14 +265,6 @@ func normalised(t testing.TB, v any) any {
 	return tree
 }
 
-func TestYAMLRefusesWhatIsNoTree(t *testing.T) {
-	_, err := YAML(map[string]any{"a": []any{struct{}{}}})
-	wantError(t, err, "a: ", "struct {}")
-	var node yaml.Node
-	_, err = JSON(&node)
-	wantError(t, err, "*yaml.Node")
-}
-
 // D39: JSON is read also with what the YAML library does not read, by the same rules.
 func TestParseYAMLReadsJSON(t *testing.T) {
 	for text, want := range map[string]any{
@@ -291,9 +280,8 @@ func TestParseYAMLReadsJSON(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"a":"\/","a":1}`: `duplicate field "a"`,
 		`["\/",` + strings.Repeat("[", 100) + strings.Repeat("]", 101): "nested more than 100 deep",
-		`["\/"` + strings.Repeat(",1", 200_000) + "]":                  "larger than 4 MiB",
+		`["\/"` + strings.Repeat(",1", 200_000) + "]":                  "more than 1 MiB, or more than 50000",
 		`["\/",` + strings.Repeat("9", 101) + "]":                      "more than 100 digits",
 		`{"a":"\/"`: "line 1",
 	} {

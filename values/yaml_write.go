@@ -1,8 +1,6 @@
 package values
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,71 +48,39 @@ func plainMerge(node *yaml.Node) {
 // yamlNode builds nodes instead of passing the tree to the encoder, which quotes by the rules of
 // YAML 1.2.
 func yamlNode(tree any) (*yaml.Node, error) {
+	node := &yaml.Node{}
+	add := func(child any) error {
+		made, err := yamlNode(child)
+		node.Content = append(node.Content, made)
+		return err
+	}
 	switch v := tree.(type) {
 	case string:
 		return textNode(v), nil
 	case []any:
-		return listNode(v)
+		node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
+		for _, child := range v {
+			if err := add(child); err != nil {
+				return nil, err
+			}
+		}
 	case map[string]any:
-		return mapNode(v)
-	case json.Number:
-		// The encoder takes integers of this size for floats and would write the tag !!int before
-		// them.
-		return plainNode("!!float", string(v)), nil
-	case int64, int:
-		return plainNode("!!int", fmt.Sprint(v)), nil
-	case nil:
-		return plainNode("!!null", "null"), nil
-	case bool:
-		return plainNode("!!bool", fmt.Sprint(v)), nil
+		node.Kind, node.Tag = yaml.MappingNode, "!!map"
+		for _, key := range sortedKeys(v) {
+			if err := errors.Join(add(key), add(v[key])); err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			// As a key, a block would need the form with a question mark.
+			if name := node.Content[len(node.Content)-2]; name.Style == yaml.LiteralStyle {
+				name.Style = yaml.DoubleQuotedStyle
+			}
+		}
+	default:
+		text, err := JSON(tree)
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(text)}, err
 	}
-	text, err := JSON(tree)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.ContainsAny(text, ".eE") {
-		return plainNode("!!int", string(text)), nil
-	}
-	return plainNode("!!float", string(text)), nil
-}
-
-// plainNode returns a scalar with the tag of its value. The encoder does not write the tag if the
-// text resolves to it.
-func plainNode(tag, text string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
-}
-
-func listNode(list []any) (*yaml.Node, error) {
-	node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	if len(list) == 0 {
+	if len(node.Content) == 0 {
 		node.Style = yaml.FlowStyle
-	}
-	for _, child := range list {
-		childNode, err := yamlNode(child)
-		if err != nil {
-			return nil, err
-		}
-		node.Content = append(node.Content, childNode)
-	}
-	return node, nil
-}
-
-func mapNode(m map[string]any) (*yaml.Node, error) {
-	node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	if len(m) == 0 {
-		node.Style = yaml.FlowStyle
-	}
-	for _, key := range sortedKeys(m) {
-		value, err := yamlNode(m[key])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-		// As a key, a block would need the form with a question mark.
-		keyNode := textNode(key)
-		if keyNode.Style == yaml.LiteralStyle {
-			keyNode.Style = yaml.DoubleQuotedStyle
-		}
-		node.Content = append(node.Content, keyNode, value)
 	}
 	return node, nil
 }
@@ -123,51 +89,26 @@ func mapNode(m map[string]any) (*yaml.Node, error) {
 // several ordinary lines, double quotes for everything else.
 func textNode(s string) *yaml.Node {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	odd := func(r rune) bool { return r == utf8.RuneError || r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	switch {
-	case isBlockText(s):
-		node.Style = yaml.LiteralStyle
-	case !isSafePlain(s):
+	case strings.ContainsFunc(s, odd), strings.Contains(s, "\t"), !isSafePlain(s):
 		node.Style = yaml.DoubleQuotedStyle
+	case !strings.Contains(s, "\n"):
+	case !strings.Contains(strings.TrimRight(s, "\n"), "\n") || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.Contains(s+"\n", " \n"):
+		node.Style = yaml.DoubleQuotedStyle // a block would lose or misread blanks
+	default:
+		node.Style = yaml.LiteralStyle
 	}
 	return node
 }
 
-// isSafePlain reports whether neither the characters of a text nor its form require quotes. The
-// encoder adds quotes that the grammar requires (a leading dash, a colon and so on).
+// isSafePlain reports whether the form of a text requires no quotes. The encoder adds those that the grammar requires
+// (a leading dash, a colon and so on). Other parsers read 1:30 as a number of base 60, = and << as special words, and
+// dates as dates.
 func isSafePlain(s string) bool {
-	if value, err := resolvePlain(s); err != nil || value != any(s) {
-		return false
-	}
-	// Other parsers read 1:30 as a number of base 60, = and << as special words, and dates as
-	// dates.
+	value, err := resolvePlain(s)
 	date := len(s) > 4 && s[4] == '-' && allDigits(s[:4])
-	if s == "=" || s == "<<" || date || isBase60(s) {
-		return false
-	}
-	return strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) < 0
-}
-
-// isBase60 also accepts some harmless texts; quotes do not change them.
-func isBase60(s string) bool {
-	return strings.Contains(s, ":") && strings.Trim(s, "+-0123456789_:.") == ""
-}
-
-// isBlockText accepts several lines that a literal block preserves: printable, without blanks where
-// a block would lose or misread them.
-func isBlockText(s string) bool {
-	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || s[0] == ' ' || s[0] == '\n' || s[0] == '\t' {
-		return false
-	}
-	for line := range strings.SplitSeq(s, "\n") {
-		if line != strings.TrimRight(line, " \t") {
-			return false
-		}
-		for _, r := range line {
-			if r == utf8.RuneError || r == '\ufeff' || (r != '\t' && !unicode.IsPrint(r)) {
-				return false
-			}
-		}
-	}
-	return true
+	base60 := strings.Contains(s, ":") && strings.Trim(s, "+-0123456789_:.") == ""
+	return err == nil && value == any(s) && s != "=" && s != "<<" && !date && !base60
 }

@@ -27,10 +27,10 @@ func UnknownKeys(doc, before values.Document, sections map[string]*values.Sectio
 		keys, flags, modes = append(keys, key), append(flags, values.FlagKey(key)), append(modes, values.MaintenanceKey(key))
 	}
 	return slices.Concat(
-		unknown("the ConfigMap has values for a module that does not exist; they are ignored", doc.Sections, before.Sections, keys, values.Nearest),
-		unknown("the Secret has values for a module that does not exist; they are ignored", doc.Secrets, before.Secrets, keys, values.Nearest),
-		unknown("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", doc.Maintenance, before.Maintenance, modes, values.NearestMaintenance),
-		unknown("the ConfigMap has a flag for a module that does not exist; it is ignored", doc.Flags, before.Flags, flags, values.NearFlag),
+		unknown("the ConfigMap has values for a module that does not exist; they are ignored", doc.Sections, before.Sections, keys),
+		unknown("the Secret has values for a module that does not exist; they are ignored", doc.Secrets, before.Secrets, keys),
+		unknown("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", doc.Maintenance, before.Maintenance, modes),
+		unknown("the ConfigMap has a flag for a module that does not exist; it is ignored", doc.Flags, before.Flags, flags),
 	)
 }
 
@@ -65,7 +65,7 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 		// With the attribute err the log repeats it at growing intervals: a hook may set it and
 		// take it back again and again.
 		about := []any{"hook", by[key], "err", "the flag is " + key}
-		if meant := values.NearFlag(key, known); meant != "" {
+		if meant := values.Nearest(key, known); meant != "" {
 			about = append(about, "didYouMean", meant)
 		}
 		warnings = append(warnings, Warning{Text: "a global hook has set a flag for a module that does not exist; it is ignored", Attrs: about})
@@ -78,8 +78,8 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 const maxUnknown = 100
 
 // unknown names the keys that are new and not known, in the order of keys, with the one that was
-// probably meant: near returns it out of known, or nothing.
-func unknown[V any](text string, now, before map[string]V, known []string, near func(string, []string) string) (warnings []Warning) {
+// probably meant.
+func unknown[V any](text string, now, before map[string]V, known []string) (warnings []Warning) {
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		if _, told := before[key]; told || slices.Contains(known, key) {
 			continue
@@ -88,7 +88,7 @@ func unknown[V any](text string, now, before map[string]V, known []string, near 
 			return append(warnings, Warning{Text: text, Attrs: []any{"key", "there are more than " + strconv.Itoa(maxUnknown)}})
 		}
 		about, public := []any{"key", key}, "no module "+values.NameOf(key)
-		if meant := near(key, known); meant != "" {
+		if meant := values.Nearest(key, known); meant != "" {
 			about, public = append(about, "didYouMean", meant), public+"; did you mean "+values.NameOf(meant)+"?"
 		}
 		warnings = append(warnings, Warning{text, about, public})

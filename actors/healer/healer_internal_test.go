@@ -38,7 +38,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
 		goes := func() {
 			p.Send(pid, work.RunBegan{Module: "web", Absent: []helm.Object{o}})
-			p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
+			sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
 			p.Send(pid, objectGone{o})
 			p.Send(pid, work.RunEnded{Module: "web", Hooks: hooks})
 		}
@@ -73,7 +73,7 @@ func TestGoneAfterARun(t *testing.T) {
 			pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
 			for range 2 {
 				p.Send(pid, work.RunBegan{Module: "web", Absent: []helm.Object{o}})
-				p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
+				sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
 				p.Send(pid, work.RunEnded{Module: "web", Hooks: true})
 				p.Send(pid, objectGone{o})
 			}
@@ -105,7 +105,7 @@ func TestEnded(t *testing.T) {
 		if during {
 			p.Send(pid, objectGone{o})
 		}
-		p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: false}})
+		sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: false}})
 		p.Send(pid, work.RunEnded{Module: "web"})
 		p.Send(pid, objectGone{o})
 		sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
@@ -140,9 +140,10 @@ func TestPhasesOfARun(t *testing.T) {
 		p := sharedtest.NewProgram(nil)
 		var log strings.Builder
 		p.Log = slog.New(slog.NewTextHandler(&log, nil))
+		run := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
 		for _, report := range reports {
-			p.Send(pid, report)
+			p.Actors.Root.RequestWithCustomSender(pid, report, run)
 		}
 		sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
 		if log.Len() > 0 {

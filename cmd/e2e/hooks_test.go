@@ -215,7 +215,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 		})
 	}
 	h.until("the error of big", func() bool { // D39
-		return o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 4 MiB") != 0
+		return o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 1 MiB") != 0
 	})
 	for _, name := range []string{"daemon", "binary", "removes"} {
 		h.awaitLine("out/done", name)

@@ -21,7 +21,6 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
-	"addon-operator/messages"
 	"addon-operator/server"
 	"addon-operator/testkit"
 )
