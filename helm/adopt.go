@@ -120,12 +120,12 @@ func (n *adoption) objectsAs(rel *release.Release) (objectSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := sortFiles(files)
+	hooks, manifests, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	texts := textsOf(found.hooks)
-	for _, m := range found.manifests {
+	texts := textsOf(hooks)
+	for _, m := range manifests {
 		texts = append(texts, m.Content)
 	}
 	return objectsIn(texts...)

@@ -41,8 +41,6 @@ type Module struct {
 	Drifted []Object
 	// Allowed is what a person has allowed, as Hold.Confirm; empty for nothing.
 	Allowed string
-	// HookWaits is how to wait for Helm hooks.
-	HookWaits HookWaits
 	// Orphaned reports whether a release has no module any more, so that this one may take over the
 	// objects that it renders, as after a rename (H7). Optional; nil: none is.
 	Orphaned func(release string) (bool, error)
@@ -162,7 +160,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.writes, op.progress, op.waits = len(m.Drifted) > 0, m.Writes, m.Progress, m.HookWaits
+	op.merge3, op.writes, op.progress = len(m.Drifted) > 0, m.Writes, m.Progress
 	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil
@@ -226,7 +224,7 @@ func (a *apply) run() (Outcome, error) {
 			}
 		}
 		level := slog.LevelDebug // the outcome has these
-		if step == StepUnlock || step == StepReinstall || step == StepResume {
+		if step == StepUnlock || step == StepReinstall {
 			level = slog.LevelInfo
 		}
 		a.op.log.Log(a.op.ctx, level, "release step", "step", string(step), "reason", reason)
@@ -261,7 +259,7 @@ func (a *apply) next() (Step, string, error) {
 		}
 		return a.next()
 	}
-	return a.orResume(step, reason)
+	return step, reason, nil
 }
 
 // check reads the state of the release. A manifest that was recalled for another record than the
@@ -414,8 +412,6 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		rel, err = a.installer.install(nil)
 	case StepReinstall:
 		rel, err = a.installer.reinstall()
-	case StepResume:
-		did, rel, err = a.installer.resume()
 	default:
 		did = Upgraded
 		if a.installer.heals = unchanged; unchanged {
@@ -424,7 +420,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		unstable = a.unstableSince(last)
 		rel, err = a.installer.upgradeLast()
 	}
-	if err := a.op.waited(err); err != nil {
+	if err := a.op.orRefused(err); err != nil {
 		return Outcome{}, err
 	}
 	// Helm only logs that it could not write the last record of an action.

@@ -200,14 +200,24 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
 func (r *renderer) digest(files map[string]string) (*rendered, error) {
-	found, err := sortFiles(files)
+	all, manifests, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	result := &rendered{former: r.sum(found.manifests, found.hooks), ends: map[Object]bool{}}
-	hooks := slices.DeleteFunc(found.hooks, isTest)
-	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(found.manifests, hooks), manifest.Misprints(files)
-	return result, r.checkObjects(found, result)
+	result := &rendered{former: r.sum(manifests, all), ends: map[Object]bool{}}
+	hooks := slices.DeleteFunc(all, isTest)
+	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(manifests, hooks), manifest.Misprints(files)
+	return result, r.checkObjects(manifests, result)
+}
+
+// sortFiles puts what templates have printed into Helm's order, if it is within the limits.
+func sortFiles(files map[string]string) ([]*release.Hook, []releaseutil.Manifest, error) {
+	for _, name := range sortedKeys(files) {
+		if err := manifest.Check(files[name]); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 }
 
 // sum is the checksum of a manifest (H6). Its format must not change: another sum for the same
@@ -229,14 +239,20 @@ func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) 
 
 // checkObjects lists the objects of a manifest. Its error names all documents that cannot become
 // objects, and objects that are defined twice.
-func (r *renderer) checkObjects(found *sorted, result *rendered) error {
+func (r *renderer) checkObjects(manifests []releaseutil.Manifest, result *rendered) error {
 	var errs []error
 	sources := map[Object]string{}
-	for i, m := range found.manifests {
-		for _, err := range found.parsed[i].errs {
+	for _, m := range manifests {
+		found, err := manifest.Parse(m.Content)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
 		}
-		for _, o := range found.parsed[i].objects {
+		for _, u := range found {
+			if err := checkObject(u); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
+				continue
+			}
+			o := manifest.Of(u)
 			id := r.live.identity(o)
 			if first, ok := sources[id]; ok {
 				errs = append(errs, fmt.Errorf("%s: %s is already defined in %s; remove one of them", m.Name, o, first))
@@ -244,9 +260,9 @@ func (r *renderer) checkObjects(found *sorted, result *rendered) error {
 			}
 			sources[id] = m.Name
 			result.objects = append(result.objects, o)
-		}
-		for _, o := range found.parsed[i].ends {
-			result.ends[o] = true
+			if ends(u) {
+				result.ends[o] = true
+			}
 		}
 	}
 	return errors.Join(errs...)

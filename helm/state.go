@@ -98,6 +98,13 @@ func (s State) sinceDeployed() []Revision {
 	return out
 }
 
+// installs reports whether the newest revision is of an install: there is none before it, or what
+// was before was uninstalled.
+func (s State) installs() bool {
+	n := len(s.Revisions)
+	return n == 1 || n > 1 && s.Revisions[n-2].Status == release.StatusUninstalled
+}
+
 // replaceLast returns a copy of revisions with a changed last element.
 func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
 	out := slices.Clone(revisions)

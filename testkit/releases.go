@@ -99,7 +99,6 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 		r.trace.Add("helm fails for %s", m.Name)
 		return outcome, err
 	}
-	m.HookWaits = r.inTurn(m.Name, m.HookWaits)
 	outcome, err = r.Client.Apply(ctx, m)
 	if r.faults.Died() {
 		return outcome, scenario.ErrDead
@@ -126,20 +125,8 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 	return outcome, err
 }
 
-// inTurn lets reports of a wait come when it is their turn.
-func (r *Releases) inTurn(name string, waits helm.HookWaits) helm.HookWaits {
-	if report := waits.Report; report != nil {
-		waits.Report = func(w *helm.HookWait) {
-			r.sched.await("helm hook of " + name)
-			report(w)
-		}
-	}
-	return waits
-}
-
 // Uninstall implements work.Releases.
 func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
-	m.HookWaits = r.inTurn(m.Name, m.HookWaits)
 	return r.remove(ctx, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 }
 

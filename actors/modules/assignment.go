@@ -66,17 +66,16 @@ func newTasks(of part, unfinished *work.Unfinished) *ownTasks {
 
 // attemptFailed notes a failed attempt and decides what the queue does meanwhile. A parked task is
 // done for the queue. Any other failing task holds the queue, except for what goes past it
-// (queues/held.go). A wait for a Helm hook is not reported as failing: the queue lets others pass for it
-// already.
+// (queues/held.go).
 func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 	t := a.Task
 	o.noteFailure(t, at)
 	if a.failed != nil {
 		a.failed(at)
 	}
-	o.failedWaiting(a, at)
+	o.failedWaiting(a)
 	switch parks := a.parks || a.release && helm.IsAway(at.Err); {
-	case o.parked[t.ID] || at.Final || helm.IsWaiting(at.Err) && !parks:
+	case o.parked[t.ID] || at.Final:
 	case parks:
 		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t, shared.ForEverybody(at.Err))})
 		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")

@@ -9,11 +9,9 @@ import (
 
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
-	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
-	"addon-operator/supervisor"
 )
 
 // toldWait is what was logged of a wait, so that nothing is logged twice: a run that replaces
@@ -97,12 +95,11 @@ func (o *ownTasks) setPassed(a assignment, waits bool) {
 	}
 }
 
-// failedWaiting is called when an attempt has failed. If it only waited too long, the next attempt
-// waits on, and the queue continues as before.
-func (o *ownTasks) failedWaiting(a assignment, at supervisor.Attempt) {
+// failedWaiting is called when an attempt has failed: it waits for nothing any more.
+func (o *ownTasks) failedWaiting(a assignment) {
 	if !a.release {
 		return
 	}
 	o.waitsFor = nil
-	o.setPassed(a, helm.IsWaiting(at.Err))
+	o.setPassed(a, false)
 }

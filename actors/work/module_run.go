@@ -194,7 +194,6 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 	run.Step("helm uninstall")
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Module, merged)
-	m.HookWaits = j.release(run).hookWaits()
 	existed, err := j.Releases.Uninstall(j.WriteContext, m)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)

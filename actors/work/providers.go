@@ -128,10 +128,8 @@ func (n neededJob) objectsFailed(err error) error {
 	if n.job.Releases == nil {
 		return err
 	}
-	for _, hint := range []string{n.job.Releases.FailedWebhook(n.run.Context(), err.Error()), n.runProviders(err)} {
-		if hint != "" {
-			err = fmt.Errorf("%w; %s", err, hint)
-		}
+	if hint := n.runProviders(err); hint != "" {
+		err = fmt.Errorf("%w; %s", err, hint)
 	}
 	return err
 }

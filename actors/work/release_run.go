@@ -31,7 +31,6 @@ func (j ModuleJob) release(run *supervisor.Run) releaseJob { return releaseJob{j
 
 // apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
 // in the middle, which would leave a pending release; only the end of the grace period stops it.
-// Waiting for Helm hooks does end with the task.
 func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(r.job.Module.Dir) {
 		return helm.Outcome{}, false, stillThere(r.job.Module) // H16
@@ -108,7 +107,6 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Writes, m.Progress = r.operation, r.writes, r.job.progress(r.run, "installing objects")
-	m.HookWaits = r.hookWaits()
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
 		return of.Orphaned, err
@@ -137,21 +135,6 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		r.run.Tell(OwnerPath(r.job.Owner), ObjectsBack{r.job.Known.Gone})
 	}
 	return outcome, nil
-}
-
-// hookWaits makes Helm wait for its hooks until the task is cancelled, and report what it waits for
-// to the module. Until is not WriteContext: giving up a wait leaves nothing pending (H14).
-func (r releaseJob) hookWaits() helm.HookWaits {
-	return helm.HookWaits{
-		Until: r.run.Context().Done(),
-		Report: func(w *helm.HookWait) {
-			var wait *view.Wait
-			if w != nil {
-				wait = &view.Wait{Object: w.Object, Pod: w.Pod, State: w.State, Message: w.Message, Deleted: w.Deleted, Since: w.Since, Until: w.Until}
-			}
-			r.run.Tell(OwnerPath(r.job.Owner), Waits{r.job.Task.ID, wait})
-		},
-	}
 }
 
 // operation measures a part of what Helm does.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,24 +112,6 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 		s.capabilities = fresh
 	}
 	return s.capabilities, nil
-}
-
-// VersionsOf lists the API versions in which the server serves a kind, as far as that is known; it
-// makes no request.
-func (s *Server) VersionsOf(kind string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.capabilities == nil {
-		return nil
-	}
-	var versions []string
-	for _, entry := range s.capabilities.APIVersions { // versions, and versions with a kind
-		if version, ok := strings.CutSuffix(entry, "/"+kind); ok {
-			versions = append(versions, version)
-		}
-	}
-	slices.Sort(versions)
-	return versions
 }
 
 // Watch makes the answers of unchanged take the place of requests: it reports whether no definition
