@@ -48,7 +48,7 @@ func (a *apply) skip(reason string) (Outcome, error) {
 	if a.others.adopts {
 		return a.others.adopt()
 	}
-	a.renew()
+	a.remember()
 	a.tidy()
 	last, _ := a.store.state.Last()
 	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
@@ -287,7 +287,7 @@ func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 		return err
 	}
 	s.state.Revisions = replaceLast(s.state.Revisions, func(last *Revision) { *last = revision })
-	s.records.wrote(s.state.Release, revision)
+	s.records.wrote(s.state.Release, s.state.Revisions)
 	return nil
 }
 

@@ -427,6 +427,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
+	a.remember()
 	a.tidy()
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,7 +82,11 @@ func (f *fixture) changePod(job string, change func(*corev1.Pod)) {
 	f.Helper()
 	pods := f.kube.CoreV1().Pods(f.namespace)
 	f.eventually(func() bool {
-		list, err := pods.List(f.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+		owner, err := f.kube.BatchV1().Jobs(f.namespace).Get(f.Context(), job, metav1.GetOptions{}) // an earlier one may have left a Pod
+		if err != nil {
+			return false
+		}
+		list, err := pods.List(f.Context(), metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + string(owner.UID)})
 		if err != nil {
 			return false
 		}
@@ -308,33 +311,6 @@ func TestUninstallBeginsAgain(t *testing.T) {
 	f.wantRevisions("gone")
 	if f.account("before") != before {
 		t.Error("the pre-delete hook has run again")
-	}
-}
-
-// An unchanged release costs a few reads by name, and neither a list nor a
-// write: a consistent list of secrets waits in a busy cluster.
-func TestRequestsOfSkip(t *testing.T) {
-	f := startBlind(t)
-	requests := f.record()
-	m := module(t, "simple")
-	f.apply(m, Installed, 1)
-	secrets := "GET /api/v1/namespaces/" + f.namespace + "/secrets/sh.helm.release.v1.simple."
-	want := []string{
-		"GET /api/v1/namespaces/" + f.namespace + "/configmaps/simple-a?",
-		"GET /api/v1/namespaces/" + f.namespace + "/configmaps/simple-b?",
-		secrets + "v1?", secrets + "v2?", "GET /apis?",
-	}
-	var got []string
-	f.eventually(func() bool {
-		requests.take()
-		f.apply(m, Skipped, 1)
-		got = requests.take()
-		slices.Sort(got)
-		// Asked again when another test has defined a kind.
-		return !slices.Contains(got, "GET /version?")
-	})
-	if !slices.Equal(got, want) {
-		t.Errorf("requests are %q, want %q", got, want)
 	}
 }
 

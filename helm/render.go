@@ -44,7 +44,6 @@ type rendered struct {
 	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
-	note     *string         // RenderedAnnotation; nil before it is asked for
 	misprint string          // mistakes of printf (manifest.Misprints)
 }
 
@@ -187,7 +186,7 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	if err != nil {
 		return nil, err
 	}
-	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Unknown())
+	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Away())
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })

@@ -208,7 +208,7 @@ func (s *store) erase(old Revision) error {
 // forget removes a revision that was deleted from the state and from the memory of records.
 func (s *store) forget(old Revision) {
 	s.state.Revisions = slices.DeleteFunc(slices.Clone(s.state.Revisions), func(r Revision) bool { return r.secret == old.secret })
-	s.records.deleted(s.state.Release, old)
+	s.records.wrote(s.state.Release, s.state.Revisions)
 }
 
 // prune begins to delete the oldest revisions, so that one more is within the
@@ -253,7 +253,7 @@ func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
 	}
 	s.state.Revisions = revisions
 	s.bodies[secret.Name] = rel
-	s.records.wrote(s.state.Release, revision)
+	s.records.wrote(s.state.Release, revisions)
 	return nil
 }
 

@@ -100,33 +100,20 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 		h.records.doubt(name)
 	} else {
 		h.unpoint(ctx, name)
+		h.homes.inputs.put(ctx, name, nil)
 	}
 	return true, classify(ctx, name, op, err)
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older one whose
-// labels it recognises (P2, H6). All others belong to people and other programs. The releases of the
-// operator's namespace cost one list together, at most.
+// labels it recognises (P2, H6). All others belong to people and other programs. After Releases it costs no request.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
-	if len(releases) == 0 {
-		return nil, nil
-	}
-	states, err := c.root.records.readAll(ctx)
-	if err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Err: err}
-	}
 	for _, name := range releases {
 		home, err := c.homes.holding(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		var is bool
-		if home == c.root {
-			op := &operation{ctx: ctx, home: home, release: name, log: home.options.Log}
-			is, err = op.store(states[name]).ours()
-		} else {
-			is, err = home.isOurs(ctx, name)
-		}
+		is, err := home.isOurs(ctx, name)
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 		}

@@ -36,25 +36,15 @@ const InputsLabel = "moduleInputs"
 // chart with a random password another one. lists: templates list
 // the kinds instead of asking for single ones, so all kinds are inputs.
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers map[string]bool, lists bool) string {
-	if lists {
-		return r.sumWith(op, ch, values, op.capabilities.APIVersions)
-	}
-	return r.sumWith(op, ch, values, answers)
-}
-
-// sumWith is sumOf with kinds, which fmt prints in a fixed order: a sorted list, or a map.
-func (r *renderer) sumWith(op *operation, ch *charts.Chart, values [sha256.Size]byte, kinds any) string {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%v\x00", r.sumOf(op, ch, values), kinds)
-	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
-}
-
-// sumOf is inputsOf without the kinds of the API server.
-func (r *renderer) sumOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
 	for _, label := range sortedKeys(r.labels) {
 		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
+	}
+	if lists {
+		fmt.Fprint(sum, op.capabilities.APIVersions) // sorted
+	} else {
+		fmt.Fprint(sum, answers) // fmt sorts the keys
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }

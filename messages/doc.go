@@ -127,7 +127,6 @@
 //	watchAgain           timer             monitors
 //
 //	objectGone           helm              healer
-//	releaseChanged       helm              healer
 //	healDue              timer             healer
 //	quietPeriodOver      timer             healer
 //

@@ -166,8 +166,7 @@ func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]dryrun.Change, b
 // in the same order each time.
 func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	return r.Client.Watch(ctx, helm.News{
-		Gone:    func(o helm.Object) { r.sched.later("news gone "+o.String(), func() { news.Gone(o) }) },
-		Changed: func(release string) { r.sched.later("news changed "+release, func() { news.Changed(release) }) },
+		Gone: func(o helm.Object) { r.sched.later("news gone "+o.String(), func() { news.Gone(o) }) },
 		Health: func(o helm.Object, h helm.Health) {
 			r.sched.later("news health "+o.String(), func() { news.Health(o, h) })
 		},
