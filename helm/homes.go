@@ -44,7 +44,6 @@ type home struct {
 	encoder  encoder
 	live     *live
 	renderer *renderer
-	repeats  repeats
 	locks    *locks
 	dry      *dryRun // nil, except in a home where nothing is changed
 }

@@ -71,33 +71,34 @@ func (f *fixture) account(name string) (uid string) {
 	return string(a.UID)
 }
 
-// endPod waits for the Pod of a Job and ends it, as a kubelet would; other than that it stays pending: there are no
-// nodes.
-func (f *fixture) endPod(job string, phase corev1.PodPhase) {
-	f.Helper()
-	f.changePod(job, func(p *corev1.Pod) { p.Status.Phase = phase })
-}
-
-func (f *fixture) changePod(job string, change func(*corev1.Pod)) {
+// endPods ends the Pods of a Job that are pending, as a kubelet would; other than that they stay so: there are no nodes.
+func (f *fixture) endPods(job string, phase corev1.PodPhase) {
 	f.Helper()
 	pods := f.kube.CoreV1().Pods(f.namespace)
+	list, err := pods.List(f.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+	must(f, err)
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending {
+			p.Status.Phase = phase
+			_, _ = pods.UpdateStatus(f.Context(), &p, metav1.UpdateOptions{}) // again, where another client was faster
+		}
+	}
+}
+
+// awaits plays the kubelet for a Job until something is done.
+func (f *fixture) awaits(done <-chan error, job string) {
+	f.Helper()
 	f.eventually(func() bool {
-		owner, err := f.kube.BatchV1().Jobs(f.namespace).Get(f.Context(), job, metav1.GetOptions{}) // an earlier one may have left a Pod
-		if err != nil {
-			return false
-		}
-		list, err := pods.List(f.Context(), metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + string(owner.UID)})
-		if err != nil {
-			return false
-		}
-		for _, p := range list.Items {
-			if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending {
-				change(&p)
-				_, err = pods.UpdateStatus(f.Context(), &p, metav1.UpdateOptions{})
-				return err == nil
+		select {
+		case err := <-done:
+			if err != nil {
+				f.Fatalf("error = %v\nlog:\n%s", err, f.log)
 			}
+			return true
+		default:
+			f.endPods(job, corev1.PodSucceeded)
+			return false
 		}
-		return false
 	})
 }
 
@@ -211,11 +212,7 @@ func (f *fixture) interrupted(m Module, job string) {
 // finishes applies a module whose hook waits, and lets that end.
 func (f *fixture) finishes(m Module, job string) {
 	f.Helper()
-	done := f.applying(f.Context(), m)
-	f.endPod(job, corev1.PodSucceeded)
-	if err := <-done; err != nil {
-		f.Fatalf("error = %v\nlog:\n%s", err, f.log)
-	}
+	f.awaits(f.applying(f.Context(), m), job)
 }
 
 // H14: a hook that was interrupted begins again, whatever its delete policy; so does one that has not ended in time.
@@ -304,10 +301,7 @@ func TestUninstallBeginsAgain(t *testing.T) {
 	f.restart()
 	done = uninstall(t.Context())
 	f.eventually(func() bool { j := f.job("job"); return j != nil && j.UID != job.UID })
-	f.endPod("job", corev1.PodSucceeded)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	f.awaits(done, "job")
 	f.wantRevisions("gone")
 	if f.account("before") != before {
 		t.Error("the pre-delete hook has run again")

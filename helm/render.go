@@ -40,7 +40,6 @@ type rendered struct {
 	volatile bool            // lookup was used: the cluster is an input too
 	inputs   string          // checksum of all that it was made from
 	lookups  string          // checksum of what lookup found; empty when it was not used
-	unstable *string         // what apply.unstable found; nil before
 	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
@@ -194,6 +193,15 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 		return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
+}
+
+// documents renders a chart for a revision, in Helm's order.
+func (r *renderer) documents(op *operation, m Module, ch *charts.Chart, of chartutil.ReleaseOptions) ([]*release.Hook, []releaseutil.Manifest, error) {
+	files, err := r.renderAs(op, m, ch, &lookupClients{op: op}, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sortFiles(files)
 }
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with

@@ -328,6 +328,21 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 	}, nil
 }
 
+// change changes labels or annotations of the newest record and leaves the rest as it is. A record
+// that was written since it was read is errTaken.
+func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
+	record, err := s.fetch(r)
+	if err != nil {
+		return err
+	}
+	change(&record.ObjectMeta)
+	updated, err := s.update(record)
+	if err != nil {
+		return err
+	}
+	return s.keep(updated, s.bodies[r.secret])
+}
+
 func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }
 
 // sinceDeployed are the manifests of the last deployed revision and of those since; none when the

@@ -94,7 +94,6 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	// From here on objects are missing because of us: News must not report them, and an Apply that
 	// follows begins without anything remembered.
 	h.renderer.renders.forget(name)
-	h.repeats.forget(name)
 	h.live.want(name, nil)
 	if err != nil {
 		h.records.doubt(name)
@@ -242,11 +241,7 @@ func (r *renderer) hooks(op *operation, m Module, of chartutil.ReleaseOptions) (
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.renderAs(op, m, loaded, &lookupClients{op: op}, of)
-	if err != nil {
-		return nil, err
-	}
-	hooks, _, err := sortFiles(files)
+	hooks, _, err := r.documents(op, m, loaded, of)
 	return hooks, err
 }
 

@@ -106,7 +106,7 @@ func (c *Client) presenceReport(ctx context.Context, news News) (report presence
 		return report, nil
 	}
 	follower = health.NewFollower(health.Options{
-		Client: c.root.dynamic, Labels: managedByHelm, Log: c.root.options.Log,
+		Client: c.root.dynamic, Log: c.root.options.Log,
 		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 			news.Health(named(kind, name), h)
 		},

@@ -143,7 +143,7 @@ func TestAway(t *testing.T) {
 		want       string
 	}{
 		{"", 200, "mapped version kind"},
-		{"away", 200, "unknown version away"},
+		{"away", 200, "unknown away"},
 		{"", 200, "mapped version kind"},
 		{"unlisted", 200, "unknown away"},
 		{"unlisted", 500, "unknown away"},
@@ -159,7 +159,7 @@ func TestAway(t *testing.T) {
 		}
 	}
 	a.become("away", http.StatusForbidden)
-	if got := seen(t, a.server(t)); got != "unknown version away" {
+	if got := seen(t, a.server(t)); got != "unknown away" {
 		t.Errorf("started while it is away: %s", got)
 	}
 }
@@ -186,5 +186,9 @@ func TestAskedCapabilities(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("%s: %q, want %q", text, out.String(), want)
 		}
+	}
+	a := NewAsked(&chartutil.Capabilities{}, []schema.GroupVersion{thing.GroupVersion()})
+	if _, ok := a.Answer([]string{"metrics.example.com/v1beta1"}, false); ok || len(a.Unanswered()) != 1 {
+		t.Error("a version that is not listed, because its API is away, counts as absent")
 	}
 }

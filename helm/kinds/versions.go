@@ -81,7 +81,8 @@ func (a *Asked) ask(version string, answer bool) {
 	a.asks++
 	a.answers[version] = answer
 	for _, gv := range a.unknown {
-		if strings.HasPrefix(version, gv.String()+"/") && !slices.Contains(a.about, gv) {
+		of := !answer && version == gv.String() || strings.HasPrefix(version, gv.String()+"/")
+		if of && !slices.Contains(a.about, gv) {
 			a.about = append(a.about, gv)
 		}
 	}
