@@ -40,6 +40,9 @@ type Module struct {
 	Drifted []Object
 	// Allowed is what a person has allowed, as Hold.Confirm; empty for nothing.
 	Allowed string
+	// GiveUp is closed when a wait for a Helm hook must end: its Job goes on, and the next attempt begins the hook again.
+	// Optional.
+	GiveUp <-chan struct{}
 	// Orphaned reports whether a release has no module any more, so that this one may take over the
 	// objects that it renders, as after a rename (H7). Optional; nil: none is.
 	Orphaned func(release string) (bool, error)
@@ -155,7 +158,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.writes, op.progress = len(m.Drifted) > 0, m.Writes, m.Progress
+	op.merge3, op.writes, op.progress, op.giveUp = len(m.Drifted) > 0, m.Writes, m.Progress, m.GiveUp
 	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil

@@ -455,11 +455,6 @@ data: {has: "{{ .Capabilities.APIVersions.Has "GROUP/v1" }}"}
 	}
 	f.wantRevisions("newkind") // nothing was stored
 
-	old := moduleOf(t, "oldkind", "-- templates/a.yaml --\napiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: a}\n")
-	err = f.refuse(old, Invalid)
-	if !strings.Contains(err.Error(), "serves PodDisruptionBudget in policy/v1") || strings.Contains(err.Error(), "install the CRD") {
-		t.Errorf("a version that is no longer served: error = %v", err)
-	}
 	f.createCRD()
 	f.eventually(func() bool {
 		_, err := f.client.Apply(t.Context(), m)

@@ -297,7 +297,7 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 // isOurs reports whether a release of this operator is in the home (P2). A forbidden read is an
 // error: the caller decides whether the release counts as there.
 func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
-	state, err := h.records.read(ctx, release)
+	state, err := h.records.look(ctx, release)
 	if err != nil {
 		return false, err
 	}

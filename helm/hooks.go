@@ -16,33 +16,39 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
+// waitSlice is how long Helm waits at a time. Its waits have no context: a wait that is given up ends with its slice.
+const waitSlice = 2 * time.Second
+
 // WatchUntilReady implements kube.Interface: it is Helm's own wait for the Jobs and Pods of a hook (H14).
 func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
-	err := k.await(func() error { return k.Client.WatchUntilReady(list, timeout) })
-	if wait.Interrupted(err) {
-		return fmt.Errorf("Helm hook %s did not finish within %s; the next attempt begins it again", namesOf(list), timeout)
-	}
-	return err
+	return k.await(timeout, fmt.Sprintf("Helm hook %s did not finish within %s; the next attempt begins it again", namesOf(list), timeout),
+		func(slice time.Duration) error { return k.Client.WatchUntilReady(list, slice) })
 }
 
 // WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are created again.
 func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
-	err := k.await(func() error { return k.Client.WaitForDelete(list, timeout) })
-	if wait.Interrupted(err) {
-		return fmt.Errorf("%s still exists %s after its deletion; does it have a finalizer?", namesOf(list), timeout)
-	}
-	return err
+	return k.await(timeout, fmt.Sprintf("%s still exists %s after its deletion; does it have a finalizer?", namesOf(list), timeout),
+		func(slice time.Duration) error { return k.Client.WaitForDelete(list, slice) })
 }
 
-// await returns when a wait of Helm ends, which has no context, or when the operation is cancelled.
-func (k *cluster) await(wait func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-k.op.ctx.Done():
-		return k.op.ctx.Err()
+// await lets Helm wait until what it waits for is there, the wait is given up, or the operation is cancelled; late is
+// the error when the time is over.
+func (k *cluster) await(timeout time.Duration, late string, forSlice func(time.Duration) error) error {
+	for end := time.Now().Add(timeout); ; {
+		err := forSlice(min(time.Until(end), waitSlice))
+		if !wait.Interrupted(err) && k.op.ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-k.op.giveUp:
+			return errors.New("the wait for a Helm hook was given up; the next attempt begins it again")
+		case <-k.op.ctx.Done():
+			return k.op.ctx.Err()
+		default:
+		}
+		if !time.Now().Before(end) {
+			return errors.New(late)
+		}
 	}
 }
 
@@ -133,7 +139,7 @@ func notOfHook(op *operation, live *metav1.PartialObjectMetadata) (why string, e
 	if err != nil {
 		return "", err
 	}
-	if state, err := home.records.read(op.ctx, of); err != nil || len(state.Revisions) == 0 {
+	if state, err := home.records.look(op.ctx, of); err != nil || len(state.Revisions) == 0 {
 		return "", err
 	}
 	return "it is of a Helm hook of release " + of, nil

@@ -46,7 +46,8 @@ type operation struct {
 	// unlabelled leaves Options.Labels out: the objects of a release that was taken over get them
 	// with its next revision (adoptedLabel).
 	unlabelled bool
-	removed    int // objects that were deleted because they have left the chart
+	giveUp     <-chan struct{} // Module.GiveUp
+	removed    int             // objects that were deleted because they have left the chart
 	takes      takes
 	purge      bool // it is a Purge
 	keepsData  bool // objects that hold data are not deleted

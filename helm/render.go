@@ -158,7 +158,7 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 	if errFirst != nil {
 		return nil, err
 	}
-	state, errState := op.home.records.read(op.ctx, op.release)
+	state, errState := op.home.records.look(op.ctx, op.release)
 	switch {
 	case errState != nil:
 		return nil, classify(op.ctx, op.release, op, op.namespaceFirst(errState))

@@ -120,7 +120,7 @@ func (c *Client) Deployed(ctx context.Context, name string, earlier int) (object
 	if err != nil {
 		return nil, 0, err
 	}
-	state, err := home.records.read(ctx, name)
+	state, err := home.records.look(ctx, name)
 	if err != nil {
 		return nil, 0, classify(ctx, name, op, err)
 	}

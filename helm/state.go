@@ -137,11 +137,17 @@ func (r *records) objects() metadata.ResourceInterface {
 	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
 
-// read returns the state of one release.
+// read returns the state of one release, for an operation on it.
 func (r *records) read(ctx context.Context, name string) (State, error) {
+	state, err := r.look(ctx, name)
+	r.doubt(name)
+	return state, err
+}
+
+// look is read for somebody who only looks: the operation that follows may use the same list.
+func (r *records) look(ctx context.Context, name string) (State, error) {
 	r.mu.Lock()
 	state, fresh := r.stateOf(name), r.listed && !r.used[name]
-	r.doubtLocked(name)
 	r.mu.Unlock()
 	if fresh {
 		return state, nil
@@ -242,10 +248,6 @@ func (r *records) wrote(name string, revisions []Revision) {
 func (r *records) doubt(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.doubtLocked(name)
-}
-
-func (r *records) doubtLocked(name string) {
 	if r.used == nil {
 		r.used = map[string]bool{}
 	}

@@ -65,7 +65,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
-	op.purge = how.purge != nil
+	op.purge, op.giveUp = how.purge != nil, how.GiveUp
 	op.keepsData = op.purge && !how.purge.Data
 	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)

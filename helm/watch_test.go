@@ -39,7 +39,7 @@ func TestRequestsWithoutChange(t *testing.T) {
 	}
 	f.client.homes.inputs.write()
 	secrets := "GET /api/v1/namespaces/" + f.namespace + "/secrets"
-	all := secrets + "?labelSelector=owner+in+%28addon-operator%2Chelm%29"
+	all := secrets + "?labelSelector=owner+in+%28helm%2C+addon-operator%29"
 	reload := func(want ...string) {
 		t.Helper()
 		f.caughtUp()

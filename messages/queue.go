@@ -38,7 +38,7 @@ type SetAside struct {
 }
 
 // LetPass notifies the main queue that the run or delete of a module waits for a Helm hook or for another module, or does
-// not any more. While it waits, tasks that need not wait for it continue (F19).
+// not any more. While it waits, tasks that need not wait for it continue (H26).
 type LetPass struct {
 	// ID is that of the task. A run of several modules may have begun it: then the queue has no
 	// task with this ID.

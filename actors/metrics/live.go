@@ -219,7 +219,6 @@ func (l *live) modules() func(scrape) {
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := l.state("module_parked", "1 while the module is parked: retried outside of the main queue.", "module")
 	waits := l.state("module_waits_for_module", "1 while a run of the module waits until another module is ready.", "module", "waits_for")
-	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module has not finished. addon-operator module list shows its Job and the state of its Pod.", "module")
 	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than the progress deadline. addon-operator module list shows them.", "module")
 	return func(s scrape) {
 		now := time.Now() // one moment for the deadlines of all modules
@@ -233,7 +232,6 @@ func (l *live) modules() func(scrape) {
 				return // I9
 			}
 			s.emit(parked, number(m.Parked), name)
-			s.emit(hookWaits, number(m.Waiting != nil && m.Waiting.Object != ""), name)
 			if m.Waiting != nil && m.Waiting.Module != "" {
 				s.emit(waits, 1, name, m.Waiting.Module)
 			}

@@ -31,6 +31,7 @@ func (j ModuleJob) release(run *supervisor.Run) releaseJob { return releaseJob{j
 
 // apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
 // in the middle, which would leave a pending release; only the end of the grace period stops it.
+// Waiting for Helm hooks does end with the task.
 func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(r.job.Module.Dir) {
 		return helm.Outcome{}, false, stillThere(r.job.Module) // H16
@@ -107,6 +108,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Writes, m.Progress = r.operation, r.writes, r.job.progress(r.run, "installing objects")
+	m.GiveUp = r.run.Context().Done()
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
 		return of.Orphaned, err
