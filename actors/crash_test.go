@@ -112,9 +112,9 @@ runs:
 	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "brings b Rule", "uses c Rule", "start")
 	return s.Step("object Pod d/one", "object Node one", "advance 1m",
 		"health a-b InProgress", "configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 40s", "health a-b Current", "advance 1s",
-		"vanish a-a", "change c-a", "tamper c", "advance 30s",
+		"vanish a-a", "change c-a", "advance 30s",
 		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
-		"tamper b", "advance 5s", "tamper c", "advance 5s", "fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
+		"fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
 		"hook-waits c 2s", "slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
 		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",

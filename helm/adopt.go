@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
-	"strings"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
@@ -22,231 +20,136 @@ const adoptedLabel = "moduleAdopted"
 // adopted reports whether the objects of a revision lack our labels.
 func (r Revision) adopted() bool { return r.labels[adoptedLabel] == r.labels["version"] }
 
-// adoption is what recognise has found out.
-//
-// A release that a person made with Helm has no checksum of ours. If its newest record is what the
-// module would render, it is enough to put our labels on that record. Another revision would
-// restart workloads that depend on the revision, run the hooks of the chart again, and replace
-// passwords and certificates that the chart generates.
+// adoption takes a release over that a person made with Helm. If its newest record is what the module would render, it
+// is enough to put our labels on that record. Another revision would restart workloads that depend on the revision, run
+// the hooks of the chart again, and replace passwords and certificates that the chart generates.
 type adoption struct {
 	*target
-	adopts  bool   // the newest revision is not ours, and equal to what the module renders
-	differs string // the end of a sentence: where it differs from that; or empty
+	adopts bool // the newest revision is not ours, and equal to what the module renders
 }
 
-// read understands the newest revision if another program has made it: an older operator, or Helm.
-// It is called before each decision, and changes only the state in memory.
+// read understands the newest revision if another program has made it: an older operator, which counted the tests of
+// the chart, or kept the checksum in the values of the release (H6), or Helm. It is called before each decision, and
+// changes only the state in memory.
 func (n *adoption) read() error {
-	if err := n.readLegacyChecksum(); err != nil {
-		return err
-	}
-	return n.recognise()
-}
-
-// skip ends an operation that has nothing to do, but for the labels of what is taken over.
-func (a *apply) skip(reason string) (Outcome, error) {
-	if a.others.adopts {
-		return a.others.adopt()
-	}
-	a.renew()
-	a.tidy()
-	last, _ := a.store.state.Last()
-	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
-}
-
-// recognise checks whether the newest revision, which is deployed and not ours, is what the module
-// renders. If it is, the revision gets the checksum of the render, in memory, so that Decide skips
-// it.
-func (n *adoption) recognise() error {
-	n.adopts, n.differs = false, ""
+	n.adopts = false
 	last, ok := n.store.state.Last()
+	if ok && last.Checksum == n.manifest.former {
+		n.count(n.manifest.checksum)
+	}
 	if !ok || last.Status != release.StatusDeployed || last.Checksum != "" {
 		return nil
 	}
 	rel, err := n.store.body(last)
-	if _, ok := errors.AsType[*corruptedError](err); ok {
+	if _, corrupted := errors.AsType[*corruptedError](err); corrupted {
 		return nil // the upgrade that follows drops it
 	}
 	if err != nil {
 		return err
 	}
-	where, err := n.differsFrom(rel)
-	if err != nil {
-		return err
-	}
-	if where != "" {
-		n.differs = ", and its manifest is not what the module renders: " + where
+	if sum, _ := rel.Config[legacyChecksumKey].(string); sum != "" && last.labels[ChecksumLabel] == "" {
+		n.count(sum)
 		return nil
 	}
-	n.adopts = true
-	n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = n.manifest.checksum })
-	return nil
+	if n.adopts, err = n.equals(rel); n.adopts {
+		n.count(n.manifest.checksum) // so that Decide skips it
+	}
+	return err
 }
 
-// differsFrom names the first object in which a record differs from what its revision would be if
-// the module had made it; empty for none. In a release that never was ours, fields that the chart
-// renders differently each time may differ: two renders show which those are. In one that was ours,
-// and in a chart that uses lookup, they may not.
-func (n *adoption) differsFrom(rel *release.Release) (string, error) {
+func (n *adoption) count(checksum string) {
+	n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = checksum })
+}
+
+// equals reports whether a record is what its revision would be if the module had made it. In a release that never was
+// ours, fields that the chart renders differently each time may differ: two renders show which those are. In one that
+// was ours, and in a chart that uses lookup, they may not.
+func (n *adoption) equals(rel *release.Release) (bool, error) {
 	if n.op.home.renderer.recorded(rel) == n.manifest.checksum {
-		return "", nil
+		return true, nil
 	}
-	recorded, err := objectsIn(append(textsOf(rel.Hooks), rel.Manifest)...)
+	recorded, err := objectsIn(rel.Hooks, rel.Manifest)
 	if err != nil {
-		return "its record cannot be read: " + err.Error(), nil //nolint:nilerr // an upgrade is the way out
+		return false, nil //nolint:nilerr // an upgrade is the way out
 	}
-	first, err := n.objectsAs(rel)
-	if err != nil {
-		return "", err
+	one, err := n.objectsAs(rel)
+	if err != nil || n.manifest.volatile || n.store.marked() {
+		return sameBut(recorded, one, one), err
 	}
-	differs := recorded.difference(first, first)
-	if differs == "" || n.manifest.volatile || n.store.marked() {
-		return differs, nil
-	}
-	second, err := n.objectsAs(rel)
-	if err != nil {
-		return "", err
-	}
-	return recorded.difference(first, second), nil
+	two, err := n.objectsAs(rel)
+	return sameBut(recorded, one, two), err
 }
 
 // objectsAs renders the module for the revision of a record: a chart may use the number of the
 // revision, and whether it is an install.
-func (n *adoption) objectsAs(rel *release.Release) (objectSet, error) {
+func (n *adoption) objectsAs(rel *release.Release) (map[string]any, error) {
 	const installed = "Install complete" // as Helm describes it, also after an uninstall that kept the history
 	install := rel.Version == 1 || rel.Info.Description == installed
-	options := chartutil.ReleaseOptions{Revision: rel.Version, IsInstall: install, IsUpgrade: !install}
-	files, err := n.op.home.renderer.renderAs(n.op, n.module, n.chart, &lookupClients{op: n.op}, options)
+	hooks, manifests, err := n.op.home.renderer.documents(n.op, n.module, n.chart, chartutil.ReleaseOptions{Revision: rel.Version, IsInstall: install, IsUpgrade: !install})
 	if err != nil {
 		return nil, err
 	}
-	found, err := sortFiles(files)
-	if err != nil {
-		return nil, err
+	texts := make([]string, len(manifests))
+	for i, m := range manifests {
+		texts[i] = m.Content
 	}
-	texts := textsOf(found.hooks)
-	for _, m := range found.manifests {
-		texts = append(texts, m.Content)
-	}
-	return objectsIn(texts...)
+	return objectsIn(hooks, texts...)
 }
 
-// textsOf are the manifests of hooks, without those of tests.
-func textsOf(hooks []*release.Hook) (texts []string) {
+// objectsIn are the objects of manifests and hooks by name, without those of tests. Hooks may have the same name, so
+// each name has a list.
+func objectsIn(hooks []*release.Hook, texts ...string) (map[string]any, error) {
 	for _, h := range hooks {
 		if !isTest(h) {
 			texts = append(texts, h.Manifest)
 		}
 	}
-	return texts
-}
-
-// objectSet is the objects of manifests by name. Hooks may have the same name, so each name has a
-// list.
-type objectSet map[Object][]any
-
-func objectsIn(texts ...string) (objectSet, error) {
-	all := objectSet{}
+	all := map[string]any{}
 	for _, text := range texts {
 		found, err := manifest.Parse(text)
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range found {
-			o := manifest.Of(u)
-			all[o] = append(all[o], u.Object)
+			name := manifest.Of(u).String()
+			same, _ := all[name].([]any)
+			all[name] = append(same, u.Object)
 		}
 	}
 	return all, nil
 }
 
-// difference names the first object, by name, in which d differs from two renders of the same
-// chart, one and other; empty for none. Where other has another number of objects of one name than
-// one, it does not count.
-func (d objectSet) difference(one, other objectSet) string {
-	names := slices.Collect(maps.Keys(d))
-	for o := range one {
-		if _, ok := d[o]; !ok {
-			names = append(names, o)
-		}
-	}
-	slices.SortFunc(names, func(a, b Object) int { return strings.Compare(a.String(), b.String()) })
-	for _, o := range slices.Compact(names) {
-		switch have, want := d[o], one[o]; {
-		case len(want) == 0:
-			return o.String() + " is only in the record"
-		case len(have) == 0:
-			return o.String() + " is not in the record"
-		case len(have) != len(want):
-			return fmt.Sprintf("%s appears %d times in the record and %d times in the module", o, len(have), len(want))
-		default:
-			var again any
-			if len(other[o]) == len(want) {
-				again = other[o]
-			}
-			if path, same := sameBut(have, want, again); !same {
-				return o.String() + path
-			}
-		}
-	}
-	return ""
-}
-
-// sameBut compares a value with one of two renders. Where the renders differ from each other in a
-// scalar, the value may be anything of their type. path is that of the first difference, without
-// values, because they may be secrets.
-func sameBut(have, one, other any) (path string, same bool) {
-	switch want := one.(type) {
+// sameBut compares a value with one of two renders. Where the renders differ from each other in a scalar, the value may
+// be anything of its type.
+func sameBut(have, one, two any) bool {
+	switch one := one.(type) {
 	case map[string]any:
-		have, ok1 := have.(map[string]any)
-		again, ok2 := other.(map[string]any)
-		if ok1 && ok2 {
-			return sameMaps(have, want, again)
+		have, ok := have.(map[string]any)
+		two, _ := two.(map[string]any)
+		if !ok || len(have) != len(one) {
+			return false
 		}
-	case []any:
-		have, ok1 := have.([]any)
-		again, ok2 := other.([]any)
-		if ok1 && ok2 && len(have) == len(want) && len(again) == len(want) {
-			for i := range want {
-				if path, same := sameBut(have[i], want[i], again[i]); !same {
-					return path, false // a count of list items explains nothing
-				}
+		for key, value := range one {
+			if own, there := have[key]; !there || !sameBut(own, value, two[key]) {
+				return false
 			}
-			return "", true
 		}
-	}
-	if reflect.DeepEqual(have, one) {
-		return "", true
-	}
-	return "", reflect.TypeOf(have) == reflect.TypeOf(one) && reflect.TypeOf(one) == reflect.TypeOf(other) && !reflect.DeepEqual(one, other) && isScalar(one)
-}
-
-// sameMaps is sameBut for maps. A key that only one side has is always a difference.
-func sameMaps(have, one, other map[string]any) (path string, same bool) {
-	keys := sortedKeys(one)
-	for _, key := range sortedKeys(have) {
-		if _, ok := one[key]; !ok {
-			return ", " + key, false
+		return true
+	case []any:
+		have, ok := have.([]any)
+		two, _ := two.([]any)
+		if !ok || len(have) != len(one) || len(two) != len(one) {
+			return reflect.DeepEqual(have, one)
 		}
-	}
-	for _, key := range keys {
-		value, ok := have[key]
-		if !ok {
-			return ", " + key, false
+		for i := range one {
+			if !sameBut(have[i], one[i], two[i]) {
+				return false
+			}
 		}
-		if path, same := sameBut(value, one[key], other[key]); !same {
-			return ", " + key + strings.Replace(path, ", ", ".", 1), false
-		}
-	}
-	return "", true
-}
-
-func isScalar(value any) bool {
-	switch value.(type) {
-	case string, bool, int64, float64:
 		return true
 	}
-	return false
+	chance := !reflect.DeepEqual(one, two) && reflect.TypeOf(one) == reflect.TypeOf(two)
+	return reflect.DeepEqual(have, one) || chance && reflect.TypeOf(have) == reflect.TypeOf(one)
 }
 
 // adopt puts our labels on the newest record. Its body stays, because it has the files of the
@@ -268,47 +171,4 @@ func (n *adoption) adopt() (outcome Outcome, err error) {
 		Action: Adopted, Revision: last.Version,
 		Reason: fmt.Sprintf("revision %d, which Helm created without an operator, matches what the module renders: it is adopted unchanged", last.Version),
 	}, nil
-}
-
-// change changes labels or annotations of the newest record and leaves the rest as it is. A record
-// that was written since it was read is errTaken.
-func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
-	record, err := s.fetch(r)
-	if err != nil {
-		return err
-	}
-	change(&record.ObjectMeta)
-	updated, err := s.update(record)
-	if err != nil {
-		return err
-	}
-	_, revision, err := revisionOf(&updated.ObjectMeta)
-	if err != nil {
-		return err
-	}
-	s.state.Revisions = replaceLast(s.state.Revisions, func(last *Revision) { *last = revision })
-	s.records.wrote(s.state.Release, revision)
-	return nil
-}
-
-// readLegacyChecksum understands the checksum of older operators, which counted the tests
-// of the chart, or kept it in the values of the release (H6).
-func (n *adoption) readLegacyChecksum() error {
-	last, ok := n.store.state.Last()
-	if ok && last.Checksum == n.manifest.former { // the same manifest, counted with its tests
-		n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = n.manifest.checksum })
-	}
-	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
-		return nil
-	}
-	rel, err := n.store.body(last)
-	if _, ok := errors.AsType[*corruptedError](err); ok {
-		return nil // the upgrade that follows drops it
-	}
-	if err != nil {
-		return err
-	}
-	sum, _ := rel.Config[legacyChecksumKey].(string)
-	n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
-	return nil
 }

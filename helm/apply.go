@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -41,8 +40,9 @@ type Module struct {
 	Drifted []Object
 	// Allowed is what a person has allowed, as Hold.Confirm; empty for nothing.
 	Allowed string
-	// HookWaits is how to wait for Helm hooks.
-	HookWaits HookWaits
+	// GiveUp is closed when a wait for a Helm hook must end: its Job goes on, and the next attempt begins the hook again.
+	// Optional.
+	GiveUp <-chan struct{}
 	// Orphaned reports whether a release has no module any more, so that this one may take over the
 	// objects that it renders, as after a rename (H7). Optional; nil: none is.
 	Orphaned func(release string) (bool, error)
@@ -86,16 +86,12 @@ type Outcome struct {
 	ChartVersion string
 	// AppVersion is that in Chart.yaml, too.
 	AppVersion string
-	// Unstable is the place where the chart renders differently from the same inputs; empty if there is
-	// none, or if it was not checked, because another reason decided.
-	Unstable string
+	// Unstable: the chart renders differently from the same inputs, so the release was left as it is.
+	Unstable bool
 	// Misprint names templates that printed a mistake of printf, such as %!d(float64=1), without the value.
 	Misprint string
 	// TakenFrom are releases without a module whose objects the release has now, sorted.
 	TakenFrom []string
-	// Again is how long to wait before the next Apply of a release that was skipped because of
-	// that; 0: until something changes.
-	Again time.Duration
 	// Held is why a person must allow the upgrade; nil otherwise. Objects are what the release has then.
 	Held *Hold
 }
@@ -162,7 +158,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.writes, op.progress, op.waits = len(m.Drifted) > 0, m.Writes, m.Progress, m.HookWaits
+	op.merge3, op.writes, op.progress, op.giveUp = len(m.Drifted) > 0, m.Writes, m.Progress, m.GiveUp
 	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil
@@ -226,7 +222,7 @@ func (a *apply) run() (Outcome, error) {
 			}
 		}
 		level := slog.LevelDebug // the outcome has these
-		if step == StepUnlock || step == StepReinstall || step == StepResume {
+		if step == StepUnlock || step == StepReinstall {
 			level = slog.LevelInfo
 		}
 		a.op.log.Log(a.op.ctx, level, "release step", "step", string(step), "reason", reason)
@@ -254,14 +250,25 @@ func (a *apply) next() (Step, string, error) {
 		return "", "", err
 	}
 	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-	step, reason = insist(step, reason+a.others.differs, a.module.Drifted)
+	step, reason = insist(step, reason, a.module.Drifted)
 	if step != StepSkip && a.manifest.record != "" {
 		if err := a.forReal(); err != nil {
 			return "", "", err
 		}
 		return a.next()
 	}
-	return a.orResume(step, reason)
+	return step, reason, nil
+}
+
+// skip ends an operation that has nothing to do, but for the labels of what is taken over.
+func (a *apply) skip(reason string) (Outcome, error) {
+	if a.others.adopts {
+		return a.others.adopt()
+	}
+	a.remember()
+	a.tidy()
+	last, _ := a.store.state.Last()
+	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 }
 
 // check reads the state of the release. A manifest that was recalled for another record than the
@@ -364,15 +371,6 @@ func (a *apply) checkOwners() error {
 	return nil
 }
 
-// unstableSince is the place where the chart renders differently from the inputs of a revision; empty
-// if there is none, or if the manifest is that of the revision.
-func (a *apply) unstableSince(last Revision) string {
-	if last.Checksum == a.manifest.checksum || a.op.home.dry != nil {
-		return ""
-	}
-	return a.unstable()
-}
-
 // complete returns why the objects of the release are not all known: an API does not answer, or a
 // template has lost its content.
 func (a *apply) complete(Step) error {
@@ -404,7 +402,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	last, _ := a.store.state.Last()
 	unchanged := last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum
 	var rel *release.Release
-	did, unstable := Installed, ""
+	did := Installed
 	var healed []Object
 	switch step {
 	case StepInstall:
@@ -414,25 +412,23 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		rel, err = a.installer.install(nil)
 	case StepReinstall:
 		rel, err = a.installer.reinstall()
-	case StepResume:
-		did, rel, err = a.installer.resume()
 	default:
 		did = Upgraded
 		if a.installer.heals = unchanged; unchanged {
 			healed = a.absent
 		}
-		unstable = a.unstableSince(last)
 		rel, err = a.installer.upgradeLast()
 	}
-	if err := a.op.waited(err); err != nil {
+	if err := a.op.orRefused(err); err != nil {
 		return Outcome{}, err
 	}
 	// Helm only logs that it could not write the last record of an action.
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
+	a.remember()
 	a.tidy()
-	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
+	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
 }
 
 // drop removes a corrupted record. One that another client has removed meanwhile is as good.

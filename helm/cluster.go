@@ -31,8 +31,7 @@ const writeWidth = 8
 //   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions
 //     go too, objects that belong to another release now stay;
-//   - waiting, which ends with the operation or before (wait.go);
-//   - hooks that an earlier operation has begun (resume.go).
+//   - hooks of the chart: their waits end with the operation, and they replace nothing of others (hooks.go).
 type cluster struct {
 	*kube.Client
 	op *operation
@@ -45,8 +44,9 @@ type cluster struct {
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
 	undeleted []error  // why objects could not be deleted; the error of Helm lacks the reasons
+	refused   error    // why an object was not deleted, which Helm returns as text
 	builder   *builder
-	hooks     *helmHooks
+	hook      kube.ResourceList // the objects of the hook that was built last
 }
 
 // builder makes objects of manifests.
@@ -86,11 +86,8 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 	}
 	list, err := k.builder.build(text, validate || k.applying && text == k.target)
 	if validate { // only hooks are
-		for _, info := range list {
-			k.hooks.annotate(info, text)
-		}
+		k.hook = list
 	}
-	k.hooks.built = built{text, list}
 	return list, err
 }
 
@@ -163,8 +160,8 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 // the objects do not exist, one that does is adopted (H7), or all is taken back
 // when it belongs to another release.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
-	if k.hooks.kept(list) != keepNothing { // Helm creates the objects of hooks with it, too
-		return &kube.Result{}, nil
+	if len(list) > 0 && len(k.hook) > 0 && list[0] == k.hook[0] { // Helm creates the objects of hooks with it, too
+		return k.createHook(list)
 	}
 	if !k.presumed {
 		defer k.writes(nil, list)()

@@ -79,8 +79,7 @@ func (c *connection) core(t http.RoundTripper) (typedcorev1.CoreV1Interface, err
 	return core, nil
 }
 
-// warnings logs the warnings of the API server (deprecated versions, suspicious fields) about
-// requests that belong to no operation. Operations log theirs with the object: see warned.
+// warnings logs the warnings of the API server (deprecated versions, suspicious fields).
 type warnings struct{ log *slog.Logger }
 
 // HandleWarningHeader implements rest.WarningHandler.

@@ -16,7 +16,6 @@ const (
 	StepUnlock    Step = "unlock"    // the last operation was interrupted: mark its revision failed (H8)
 	StepReinstall Step = "reinstall" // the only revision failed: forget it and install over what it left (H9)
 	StepUpgrade   Step = "upgrade"   // the release differs from what the module wants (H5.2–H5.4)
-	StepResume    Step = "resume"    // instead of the last three: a hook of the last revision has not finished (H14)
 	StepSkip      Step = "skip"      // nothing to do (H5.5)
 )
 

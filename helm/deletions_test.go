@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
-	helmtime "helm.sh/helm/v3/pkg/time"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,31 +73,6 @@ metadata: {name: many-{{ $i }}}
 	}
 	if told := f.lines("level=INFO", "more objects that have left the chart are deleted", "objects=2"); len(told) != 1 {
 		t.Errorf("lines about more deletions: %q", told)
-	}
-}
-
-// P2.2, H14: the delete policies of a failed revision's hooks delete what its hooks have created, and nothing else that
-// the record lists next to it.
-func TestHooksOfCraftedRecordDeleteNothingOfOthers(t *testing.T) {
-	f := start(t)
-	m := module(t, "simple").with("text", "one")
-	f.apply(m, Installed, 1)
-	f.apply(m.with("text", "two"), Upgraded, 2)
-	const text = "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: bait}}, " +
-		"{apiVersion: v1, kind: ConfigMap, metadata: {name: stranger}}]}"
-	f.create("bait", nil, map[string]string{HookAnnotation: hookMark(2, text, "simple")})
-	f.create("stranger", nil, nil)
-	f.craft("simple", 2, func(s *corev1.Secret, rel *release.Release) {
-		s.Labels["status"], rel.Info.Status = "failed", release.StatusFailed
-		rel.Hooks = []*release.Hook{{
-			Name: "bait", Kind: "List", Path: "simple/templates/hook.yaml", Manifest: text,
-			Events: []release.HookEvent{release.HookPostUpgrade}, DeletePolicies: []release.HookDeletePolicy{release.HookFailed},
-			LastRun: release.HookExecution{StartedAt: helmtime.Now(), Phase: release.HookPhaseFailed},
-		}}
-	})
-	f.apply(m.with("text", "three"), Upgraded, 3)
-	if f.configMap("bait") != nil || f.configMap("stranger") == nil {
-		t.Error("not exactly the object of the hook is deleted")
 	}
 }
 

@@ -6,7 +6,7 @@
 //
 // Every Apply has the same four steps, each in a file of its name. Helm's own actions do the work,
 // so that releases stay usable with the helm command line; two interfaces that these actions use
-// are implemented here. That is the core, 1,700 lines of code, to be read in this order:
+// are implemented here. That is the core, 1,500 lines of code, to be read in this order:
 //
 //	apply.go      Apply: one step, then State again until nothing is left to do
 //	install.go    install and upgrade, by Helm's actions
@@ -21,20 +21,17 @@
 // Each of the other files adds one thing:
 //
 //   - the interface for callers: client.go; errors, what everybody may read of them, and observations:
-//     errors.go, public.go, observe.go; what a failed Apply lacks: needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
+//     errors.go, public.go, observe.go; what a failed Apply lacks: needs.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
-//   - records: driver.go their kind of object, codec.go their encoding, recordwatch.go the memory
-//     of them, record.go and history.go their content, recall.go and inputs.go what they save for the
-//     next start, tidy.go their repair;
+//   - records: driver.go their kind of object, codec.go their encoding, record.go their content, recall.go what is
+//     saved for the next start, tidy.go their repair;
 //   - objects: survey.go which exist and who owns them, watch.go what changes, ends.go which end by themselves;
 //   - what an upgrade deletes: deletions.go; what a person must allow first: guard.go;
 //     what a lost file must not delete: emptied.go;
 //   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
 //     other namespaces: homes.go; charts of others: foreign.go;
-//   - Helm's hooks: wait.go and hookwait.go wait for them, resume.go continues after an attempt
-//     that ended before they did;
-//   - what differs from Helm: recreate.go replaces objects, sort.go sorts documents faster;
-//   - charts that render differently each time: unstable.go, lookup.go, repeats.go;
+//   - what differs from Helm: hooks.go keeps hooks from replacing what is not theirs, recreate.go replaces objects;
+//   - charts that render differently each time: unstable.go, lookup.go;
 //   - what would happen: show.go, plan.go, dryrun.go.
 //
 // The packages below have no releases: charts reads directories, fetch downloads charts of others,

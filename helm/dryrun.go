@@ -38,7 +38,7 @@ func (h *home) dryRun(ctx context.Context) (*home, error) {
 	}
 	s := &home{connection: &c, options: h.options, homes: h.homes, locks: &locks{}, dry: r}
 	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
-	s.records, s.objects = h.records.copied(ctx), h.options.Driver.objects(core, h.options.Namespace)
+	s.records, s.objects = h.records.copied(), h.options.Driver.objects(core, h.options.Namespace)
 	s.live = &live{connection: &c, namespace: h.options.Namespace, log: s.options.Log}
 	if h.live.presence != nil {
 		s.live.presence = looking{h.live.presence}

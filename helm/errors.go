@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +34,6 @@ const (
 	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
 	Away        Kind = "away"        // the kinds of a needed API are unknown: its server does not answer; try again
 	Conflict    Kind = "conflict"    // another client wrote the release or an object at the same time: try again
-	Waiting     Kind = "waiting"     // a Helm hook has not finished: the next Apply continues to wait for it
 	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
 )
 
@@ -108,14 +106,6 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	// Masks come first: a secret of several lines has its line breaks only in the original text.
 	text := shorten(strings.ReplaceAll(mask(err.Error(), masks), "\n", "; "))
 	advice := adviceFor(kind, text)
-	if op != nil && kind == Invalid {
-		if served := servedIn(op.home.kinds, text); served != "" {
-			advice = served
-		}
-	}
-	if op != nil && kind != Cancelled {
-		advice = cmp.Or(op.home.failedWebhook(ctx, text), advice)
-	}
 	shown := publicText(kind, failure.refused, text)
 	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
 		shown = away.Error()
@@ -228,81 +218,14 @@ func adviceFor(kind Kind, text string) string {
 		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again; to let the operator do that, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
 		return "another client wrote the same object or release at the same time, and the next attempt reads it again; if this continues, look for another operator, a helm command or a controller that does so"
-	case kind == Invalid && isRemovedKind(text):
-		return "this version of Kubernetes does not have this kind: use a chart for this version, or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
 		return adviceUnknownKind
-	case kind == Invalid && strings.Contains(text, "is forbidden"):
-		return forbiddenAdvice(text)
+	case kind == Invalid && strings.Contains(text, "is forbidden: User ") && strings.Contains(text, " cannot "):
+		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all permissions that it needs"
 	case kind == Invalid && strings.Contains(text, "Too long: may not be more than 1048576 bytes"):
 		return "the rendered manifest is larger than a release record may be: split the module"
 	}
 	return ""
-}
-
-// isRemovedKind recognises kinds of Kubernetes itself: no definition can bring a group without a
-// dot.
-func isRemovedKind(text string) bool {
-	found := regexp.MustCompile(`no matches for kind "[^"]+" in version "([^"]+)"`).FindStringSubmatch(text)
-	if found == nil {
-		return false
-	}
-	group, _, _ := strings.Cut(found[1], "/")
-	return !strings.Contains(group, ".")
-}
-
-// forbiddenAdvice follows the reason for which an object is forbidden: only some are permissions of
-// the operator.
-func forbiddenAdvice(text string) string {
-	for _, reason := range []struct{ word, advice string }{
-		{"attempting to grant RBAC permissions not currently held", "the operator can only grant permissions that it has itself: 'addon-operator rbac generate' prints the rules that it needs"},
-		{"because it is being terminated", "the namespace is being deleted: wait until it is gone, or find out what its finalizers wait for"},
-		{"exceeded quota", "raise the ResourceQuota of the namespace, or request less"},
-		{"violates PodSecurity", "change the Pod, or the level of Pod Security in the labels of the namespace"},
-		{"ValidatingAdmissionPolicy", "an admission policy of the cluster refuses the object: change the values, the chart or the policy"},
-		{" usage per ", "change the requests and limits in the values, or the LimitRange of the namespace"},
-		{"no PriorityClass with name", "create the PriorityClass, or name another one in the values"},
-		{"error looking up service account", "create the ServiceAccount, or name another one in the values"},
-	} {
-		if strings.Contains(text, reason.word) {
-			return reason.advice
-		}
-	}
-	if strings.Contains(text, " cannot ") {
-		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all permissions that it needs"
-	}
-	return "fix the object, or what rejects it"
-}
-
-// servedIn is the advice for a kind that exists, but not in the version that the chart names: a
-// chart for another Kubernetes, as a rule. It is empty for all other errors.
-func servedIn(known *kinds.Server, text string) string {
-	found := regexp.MustCompile(`no matches for kind "([^"]+)" in version "([^"]+)"`).FindStringSubmatch(text)
-	if found == nil {
-		return ""
-	}
-	versions := slices.DeleteFunc(known.VersionsOf(found[1]), func(version string) bool {
-		return !mayReplace(version, found[2])
-	})
-	if len(versions) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the API server serves %s in %s: use a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
-}
-
-// mayReplace is true for two versions of one group, and for groups of Kubernetes itself, which
-// moves its kinds between them. Other kinds of one name have nothing to do with each other.
-func mayReplace(served, asked string) bool {
-	group := func(apiVersion string) string {
-		group, _, found := strings.Cut(apiVersion, "/")
-		if !found {
-			return ""
-		}
-		return group
-	}
-	ofKubernetes := func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") }
-	a, b := group(served), group(asked)
-	return a == b || ofKubernetes(a) && ofKubernetes(b)
 }
 
 // shorten keeps the beginning and the end of a long text: the name of the

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -53,16 +52,14 @@ type fixture struct {
 type newsLog struct {
 	mu      sync.Mutex
 	gone    []Object
-	changed []string
 	notices []string
 }
 
-func (n *newsLog) take() (gone []Object, changed []string) {
+func (n *newsLog) take() (gone []Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	gone, changed = n.gone, n.changed
-	n.gone, n.changed = nil, nil
-	return gone, changed
+	gone, n.gone = n.gone, nil
+	return gone
 }
 
 // logBuffer collects log lines; Helm writes them from several goroutines.
@@ -115,20 +112,7 @@ func (f *fixture) caughtUp() {
 	if f.blind {
 		return
 	}
-	f.eventually(func() bool {
-		fresh := &records{client: f.client.root.metadata, driver: f.recordsIn, namespace: f.namespace}
-		all, err := fresh.readAll(f.Context())
-		if err != nil || !reflect.DeepEqual(all, f.known()) && len(all)+len(f.known()) > 0 {
-			return false
-		}
-		return f.kindsCaughtUp()
-	})
-}
-
-func (f *fixture) known() map[string]State {
-	f.client.root.records.mu.Lock()
-	defer f.client.root.records.mu.Unlock()
-	return maps.Clone(f.client.root.records.memory.known)
+	f.eventually(f.kindsCaughtUp)
 }
 
 func (f *fixture) kindsCaughtUp() bool {
@@ -203,11 +187,6 @@ func (f *fixture) restart() {
 			news.mu.Lock()
 			defer news.mu.Unlock()
 			news.gone = append(news.gone, o)
-		},
-		Changed: func(release string) {
-			news.mu.Lock()
-			defer news.mu.Unlock()
-			news.changed = append(news.changed, release)
 		},
 	})
 }

@@ -45,7 +45,7 @@ func (h *Hold) outcome(state State) Outcome {
 // exist any more, lack our annotations or are to be kept do not count, because they are not deleted.
 func (a *apply) guard(step Step) error {
 	a.held = nil
-	if step != StepUpgrade && step != StepResume && step != StepReinstall {
+	if step != StepUpgrade && step != StepReinstall {
 		return nil
 	}
 	last, _ := a.store.state.Last()

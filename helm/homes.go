@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -11,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/helm/charts"
@@ -44,7 +44,6 @@ type home struct {
 	encoder  encoder
 	live     *live
 	renderer *renderer
-	repeats  repeats
 	locks    *locks
 	dry      *dryRun // nil, except in a home where nothing is changed
 }
@@ -76,12 +75,11 @@ type homes struct {
 	locks  *locks
 	inputs *inputs
 
-	// mu guards what follows. It is held while begin is called, but during no request.
+	// mu guards what follows. It is held during no request.
 	mu       sync.Mutex
 	declared map[string]string // by module: the namespaces that module.yaml files name
 	pointers map[string]string // by release: where it was installed; nil: not read yet
 	others   map[string]*home  // by namespace
-	begin    func(*home)       // starts to watch a namespace, in a goroutine; nil: nothing is watched
 }
 
 // Place sets which modules have their releases in namespaces of their own; all others have them in
@@ -112,26 +110,11 @@ func (h *homes) in(namespace string) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.begin != nil {
-		h.begin(s)
-	}
 	if h.others == nil {
 		h.others = map[string]*home{}
 	}
 	h.others[namespace] = s
 	return s, nil
-}
-
-// watch calls begin for each home, now and when it is added. begin must not call a method of homes
-// before it has returned, because the lock is held.
-func (h *homes) watch(begin func(*home)) {
-	begin(h.root)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.begin = begin
-	for _, home := range h.others {
-		begin(home)
-	}
 }
 
 // has reports whether a namespace may hold releases of this operator.
@@ -156,16 +139,6 @@ func (h *homes) of(release string) string {
 	return h.root.options.Namespace
 }
 
-// recordOf is the id of the newest record of a release, as far as it is known; it makes no request.
-func (h *homes) recordOf(release string) string {
-	home, err := h.in(h.of(release))
-	if err != nil {
-		return ""
-	}
-	last, _ := home.records.remembered(release)
-	return last.id()
-}
-
 // pointerOf is the namespace where a release was installed, if that is not the operator's; empty
 // for all others, also before readPointers.
 func (h *homes) pointerOf(release string) string {
@@ -188,61 +161,80 @@ func (h *homes) noted(release, namespace string) {
 	h.pointers[release] = namespace
 }
 
-// readPointers reads where releases are, unless that is known and again is false. A pointer that
-// has disappeared is written again while its release exists (keepPointer).
-func (h *homes) readPointers(ctx context.Context, again bool) error {
-	h.mu.Lock()
-	before := maps.Clone(h.pointers)
-	h.mu.Unlock()
-	if before != nil && !again {
-		return nil
-	}
-	selector := labels.Set{"owner": pointerOwner}.String()
-	list, err := h.root.metadata.Resource(h.root.options.Driver.Resource()).Namespace(h.root.options.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+// list lists the releases of the operator's namespace, those of modules that name another one, and
+// those that this operator has installed elsewhere. One that may not be read is left out with a
+// warning, which is safe: what is not listed is not deleted.
+func (h *homes) list(ctx context.Context) (found []string, err error) {
+	states, err := h.readRoot(ctx)
 	if err != nil {
-		return fmt.Errorf("list the namespaces of releases, in namespace %s: %w", h.root.options.Namespace, err)
+		return nil, err
 	}
-	pointers := map[string]string{}
-	for _, p := range list.Items {
-		if name, namespace := p.Labels["name"], p.Labels[pointerNamespace]; name != "" && namespace != "" {
-			pointers[name] = namespace
+	found = sortedKeys(states)
+	h.mu.Lock()
+	elsewhere := maps.Clone(h.declared)
+	if elsewhere == nil {
+		elsewhere = map[string]string{}
+	}
+	maps.Copy(elsewhere, h.pointers)
+	h.mu.Unlock()
+	for _, namespace := range slices.Compact(slices.Sorted(maps.Values(elsewhere))) {
+		home, err := h.in(namespace)
+		if err != nil {
+			return nil, err
+		}
+		if home.isRoot() {
+			continue
+		}
+		states, _, err := home.records.readAll(ctx)
+		if apierrors.IsForbidden(err) {
+			h.root.options.Log.Warn("it is unknown which releases exist, because the operator may not read their namespace; they are left alone", "namespace", namespace, "err", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for name := range states {
+			if elsewhere[name] == namespace {
+				found = append(found, name)
+			}
 		}
 	}
-	for name, namespace := range before {
-		if pointers[name] == "" && h.keepPointer(ctx, name, namespace) {
-			pointers[name] = namespace
-		}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// readRoot reads the records in the operator's namespace, and where other releases are. A pointer that
+// has disappeared counts until the process ends.
+func (h *homes) readRoot(ctx context.Context) (map[string]State, error) {
+	states, pointers, err := h.root.records.readAll(ctx)
+	if err != nil {
+		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pointers = pointers
-	return nil
+	if h.pointers == nil {
+		h.pointers = map[string]string{}
+	}
+	maps.Copy(h.pointers, pointers)
+	return states, nil
 }
 
-// keepPointer writes a deleted pointer again, and reports whether its release may still
-// exist: if its module is removed, too, nothing else records the namespace of the release.
-func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool {
-	home, err := h.in(namespace)
-	if err != nil {
-		return true
+// readPointers reads where releases are, unless that is known.
+func (h *homes) readPointers(ctx context.Context) error {
+	h.mu.Lock()
+	known := h.pointers != nil
+	h.mu.Unlock()
+	if known {
+		return nil
 	}
-	if is, err := home.isOurs(ctx, release); err != nil || !is {
-		return err != nil // unknown is not absent; the caller that lists releases meets the error, too
-	}
-	_, err = h.root.objects.Create(ctx, home.pointer(release), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		h.root.options.Log.Warn("the note of a release's namespace was deleted and cannot be written again; after a restart the release is found only through its module",
-			"release", release, "namespace", namespace, "note", pointerName(release), "err", err)
-		return true
-	}
-	h.root.options.Log.Warn("the note of a release's namespace was deleted and is written again", "release", release, "namespace", namespace, "note", pointerName(release))
-	return true
+	_, err := h.readRoot(ctx)
+	return err
 }
 
 // holding returns the home of the namespace that holds a release. Without a pointer it may still be
 // in the operator's namespace, where it was before its module named another one.
 func (h *homes) holding(ctx context.Context, release string) (*home, error) {
-	if err := h.readPointers(ctx, false); err != nil {
+	if err := h.readPointers(ctx); err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
 	}
 	at := h.of(release)
@@ -266,7 +258,7 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
 	}
 	fail := func(err error) error { return &Error{Kind: readKind(ctx, err), Release: m.Name, Err: err} }
-	if err := h.readPointers(ctx, false); err != nil {
+	if err := h.readPointers(ctx); err != nil {
 		return nil, fail(err)
 	}
 	wanted, err := h.in(m.Namespace)
@@ -305,45 +297,12 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 // isOurs reports whether a release of this operator is in the home (P2). A forbidden read is an
 // error: the caller decides whether the release counts as there.
 func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
-	state, err := h.records.read(ctx, release)
+	state, err := h.records.look(ctx, release)
 	if err != nil {
 		return false, err
 	}
 	op := &operation{ctx: ctx, home: h, release: release, log: h.options.Log}
 	return op.store(state).ours()
-}
-
-// away lists the releases outside of the operator's namespace: those of modules that name one, and
-// those that this operator has installed there. One that may not be read is left out with a
-// warning, which is safe: what is not listed is not deleted.
-func (h *homes) away(ctx context.Context) ([]string, error) {
-	if err := h.readPointers(ctx, true); err != nil {
-		return nil, err
-	}
-	h.mu.Lock()
-	all := maps.Clone(h.declared)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, h.pointers)
-	h.mu.Unlock()
-	var found []string
-	for _, name := range sortedKeys(all) {
-		home, err := h.in(all[name])
-		if err != nil {
-			return nil, err
-		}
-		state, err := home.records.read(ctx, name)
-		switch {
-		case apierrors.IsForbidden(err):
-			h.root.options.Log.Warn("it is unknown whether a release exists, because the operator may not read its namespace; the release is left alone", "release", name, "namespace", all[name], "err", err)
-		case err != nil:
-			return nil, err
-		case len(state.Revisions) > 0:
-			found = append(found, name)
-		}
-	}
-	return found, nil
 }
 
 // point records where a release is, before anything of it is written: a crash in between leaves a

@@ -63,7 +63,7 @@ func TestNamespaceOfModule(t *testing.T) {
 		t.Errorf("drift: %v, %v, %v", drifted, known, err)
 	}
 	must(t, f.kube.CoreV1().ConfigMaps(m.Namespace).Delete(f.Context(), "web", metav1.DeleteOptions{}))
-	f.eventually(func() bool { gone, _ := f.news.take(); return len(gone) == 1 && gone[0].Namespace == m.Namespace })
+	f.eventually(func() bool { gone := f.news.take(); return len(gone) == 1 && gone[0].Namespace == m.Namespace })
 	f.apply(m, Upgraded, 2)
 
 	f.restart() // and the module is gone
@@ -134,7 +134,7 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 }
 
-// H20: somebody deletes the pointer, and then the directory of the module: the release is found all the same.
+// H20: somebody deletes the pointer, and then the directory of the module: this process finds the release all the same.
 func TestPointerIsDeleted(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("lost")
@@ -144,9 +144,6 @@ func TestPointerIsDeleted(t *testing.T) {
 	must(t, secrets.Delete(f.Context(), pointerName("web"), metav1.DeleteOptions{}))
 	f.client.Place(nil)
 	f.wantReleases("web")
-	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted and is written again") {
-		t.Errorf("the pointer: %v\n%s", err, f.log)
-	}
 	if existed, err := f.client.Purge(f.Context(), "web", Purging{}); err != nil || !existed {
 		t.Errorf("purge: %v, %v", existed, err)
 	}

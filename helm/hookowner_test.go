@@ -52,8 +52,6 @@ data: {from: `+name+`}
 	f.apply(m, Installed, 0)
 	for _, annotations := range []map[string]string{
 		nil, {"helm.sh/hook": "pre-install"}, {ownerName: "hooked", ownerNamespace: f.namespace},
-		{"helm.sh/hook": "pre-install", HookAnnotation: "1-" + strings.Repeat("a", 40)},
-		{"helm.sh/hook": "pre-install", HookAnnotation: "1-" + strings.Repeat("a", 40) + "-nowhere"},
 	} {
 		if annotations != nil {
 			f.deleteConfigMap("settings")

@@ -14,10 +14,8 @@ import (
 // the action that uses them.
 type installer struct {
 	*target
-	presumed bool             // the objects were not looked up, and are taken for absent
-	keeps    map[string]keep  // hooks that StepResume continues with, by their text; nil: none
-	heals    bool             // only objects are put back: the hooks of the chart do not run
-	broken   *release.Release // the revision that failed before this operation; nil for none
+	presumed bool // the objects were not looked up, and are taken for absent
+	heals    bool // only objects are put back: the hooks of the chart do not run
 }
 
 // install runs Helm's install. earlier are manifests of a failed first revision, whose objects may
@@ -31,9 +29,6 @@ func (in *installer) install(earlier []string) (*release.Release, error) {
 	}
 	cfg, k := in.op.configuration(in.store)
 	k.applying, k.earlier, k.presumed, k.recreates = true, earlier, in.presumed, recreatedKinds(in.chart.Metadata())
-	if err := in.takeOverHooks(k); err != nil {
-		return nil, err
-	}
 	i := action.NewInstall(cfg)
 	i.ReleaseName = in.op.release
 	i.Namespace = in.op.home.options.Namespace
@@ -71,17 +66,7 @@ func (in *installer) reinstall() (*release.Release, error) {
 	if _, err := in.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, err
 	}
-	in.broken = failed
 	return in.install([]string{failed.Manifest})
-}
-
-// takeOverHooks decides what happens to hooks whose end an earlier operation did not wait for:
-// StepResume keeps them, and all other steps apply their delete policies first (H14).
-func (in *installer) takeOverHooks(k *cluster) error {
-	if k.hooks.keeps = in.keeps; in.keeps != nil {
-		return nil
-	}
-	return k.hooks.settle(in.broken)
 }
 
 // upgradeLast upgrades from the newest revision, which may have failed.
@@ -89,11 +74,6 @@ func (in *installer) upgradeLast() (*release.Release, error) {
 	earlier, err := in.store.sinceDeployed()
 	if err != nil {
 		return nil, err
-	}
-	if last, _ := in.store.state.Last(); last.Status == release.StatusFailed {
-		if in.broken, err = in.store.body(last); err != nil {
-			return nil, err
-		}
 	}
 	return in.upgrade(earlier)
 }
@@ -104,9 +84,6 @@ func (in *installer) upgradeLast() (*release.Release, error) {
 func (in *installer) upgrade(earlier []string) (*release.Release, error) {
 	cfg, k := in.op.configuration(in.store)
 	k.applying, k.earlier, k.recreates, k.heals = true, earlier, recreatedKinds(in.chart.Metadata()), in.heals
-	if err := in.takeOverHooks(k); err != nil {
-		return nil, err
-	}
 	u := action.NewUpgrade(cfg)
 	u.Namespace = in.op.home.options.Namespace
 	u.Timeout = in.op.home.options.Timeout

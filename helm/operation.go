@@ -46,8 +46,8 @@ type operation struct {
 	// unlabelled leaves Options.Labels out: the objects of a release that was taken over get them
 	// with its next revision (adoptedLabel).
 	unlabelled bool
-	waits      HookWaits
-	removed    int // objects that were deleted because they have left the chart
+	giveUp     <-chan struct{} // Module.GiveUp
+	removed    int             // objects that were deleted because they have left the chart
 	takes      takes
 	purge      bool // it is a Purge
 	keepsData  bool // objects that hold data are not deleted
@@ -63,7 +63,6 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 		log:       h.options.Log.With("release", name),
 		transport: &boundTransport{ctx: ctx, next: h.transport},
 	}
-	op.transport.warned = newWarned(h.options.Log.With("module", name))
 	var err error
 	op.capabilities, err = h.kinds.Capabilities(ctx)
 	if err != nil {
@@ -78,7 +77,7 @@ func (op *operation) us() owner { return owner{op.release, op.home.options.Names
 // config is a REST configuration whose requests end with the operation.
 func (op *operation) config() *rest.Config {
 	cfg := op.home.over(op.transport)
-	cfg.WarningHandler = rest.NoWarnings{} // the transport reports them, with the object
+	cfg.WarningHandler = warnings{op.log}
 	return cfg
 }
 
@@ -127,6 +126,7 @@ func (op *operation) store(state State) *store {
 	return &store{
 		operator: operator,
 		ctx:      context.WithoutCancel(op.ctx),
+		stopped:  op.ctx.Err,
 		objects:  op.home.objects,
 		records:  op.home.records,
 		encoder:  &op.home.encoder,
@@ -142,8 +142,7 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client := kube.New(getter{op})
 	client.Namespace = op.home.options.Namespace
 	client.Log = op.debug
-	b := &builder{op: op}
-	op.cluster = &cluster{Client: client, op: op, builder: b, hooks: &helmHooks{op: op, client: client, builder: b, releases: s}}
+	op.cluster = &cluster{Client: client, op: op, builder: &builder{op: op}}
 	releases := storage.Init(s) // keeps all: the store makes room itself
 	releases.Log = op.debug
 	return &action.Configuration{
@@ -156,16 +155,13 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	}, op.cluster
 }
 
-// waited is the error of an action: if a hook has not finished, or would replace what is not its own,
-// that, and else what Helm returns. Helm joins errors as text, so the cause is kept in the cluster.
-func (op *operation) waited(err error) error {
-	if err != nil && op.cluster != nil && op.cluster.hooks.refused != nil {
-		return op.cluster.hooks.refused
+// orRefused is the error of an action: that a hook would replace what is not its own, else what Helm returns. Helm
+// joins errors as text, so the cause is kept in the cluster.
+func (op *operation) orRefused(err error) error {
+	if err != nil && op.cluster != nil && op.cluster.refused != nil {
+		return op.cluster.refused
 	}
-	if err == nil || op.cluster == nil || op.cluster.hooks.cut == nil || op.ctx.Err() != nil {
-		return err
-	}
-	return &Error{Kind: Waiting, Release: op.release, Err: op.cluster.hooks.cut}
+	return err
 }
 
 // debug takes Helm's own log lines. They are formatted only if the level is enabled: there are

@@ -110,10 +110,10 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 		return false, err
 	}
 	a.store = a.op.store(state)
-	if err := a.others.readLegacyChecksum(); err != nil {
+	if err := a.others.read(); err != nil {
 		return false, err
 	}
-	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip {
+	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip || a.others.adopts {
 		return false, nil
 	}
 	last, _ := a.store.state.Last()

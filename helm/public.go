@@ -14,7 +14,7 @@ var (
 	// that the API server does not have, a Helm hook that failed.
 	shownParts = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)*/templates/[\w./-]+(?::\d+)?` +
 		`|no matches for kind "[A-Za-z0-9]+" in version "[a-z0-9./-]+"` +
-		`|\b(?:job|pod) [a-z0-9.-]+ failed(?:: [A-Za-z]+)?`)
+		`|\b(?:job|pod) [a-z0-9.-]+ failed(?:: [A-Za-z]+)?|Helm hook [A-Za-z]+ [a-z0-9./-]+ did not finish within [0-9a-z]+`)
 	// shownField is as much of the path of a field as cannot hold a value: a key of a map in brackets may be one.
 	shownField = regexp.MustCompile(`^[A-Za-z0-9_.-]*(?:\[\d*\][A-Za-z0-9_.-]*)*`)
 	shownWord  = regexp.MustCompile(`^[A-Za-z]*`)

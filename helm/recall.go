@@ -1,12 +1,18 @@
 package helm
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"reflect"
+	"log/slog"
 	"regexp"
+	"slices"
+	"sync"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,12 +20,11 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// RenderedAnnotation is on the newest record of a release. It contains a checksum of the inputs of its
-// manifest, and the names of its objects. Charts that use lookup, or that render differently each time,
-// have none (H6).
+// RenderedAnnotation is on the newest record of a release, and has the names of its objects. Charts that use lookup,
+// or that render differently each time, have none (H6).
 //
-// It makes restarts fast: most releases are up to date, and while the inputs are the same,
-// nothing is rendered or parsed until there is something to do (target.forReal).
+// It makes restarts fast, together with what the record was rendered from (inputs): most releases are up to date, and
+// while the inputs are the same, nothing is rendered or parsed until there is something to do (target.forReal).
 const RenderedAnnotation = "addon-operator/rendered"
 
 // maxNote bounds RenderedAnnotation, in bytes: all annotations of an object together may have 256
@@ -28,16 +33,6 @@ const maxNote = 64 << 10
 
 // note is RenderedAnnotation in JSON. An operator that does not understand one ignores it.
 type note struct {
-	// Checksum is that of the manifest.
-	Checksum string `json:"checksum"`
-	// Inputs is the checksum of all that the manifest was rendered from, but for the kinds of the
-	// API server.
-	Inputs string `json:"inputs"`
-	// Has is what templates have asked about these kinds (.Capabilities.APIVersions.Has), with the
-	// answers.
-	Has map[string]bool `json:"has,omitempty"`
-	// All is the checksum of Inputs and all kinds; empty when the templates only ask Has.
-	All string `json:"all,omitempty"`
 	// Objects are apiVersion, kind, namespace and name of each.
 	Objects [][4]string `json:"objects"`
 	// Ends are the indexes of those that end by themselves.
@@ -53,52 +48,28 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
 		return nil
 	}
+	in := h.homes.inputs.of(op.ctx, op.release)
+	if in.Record != last.id() {
+		return nil
+	}
+	result := &rendered{checksum: last.Checksum, record: last.id(), lists: in.Lists, ends: map[Object]bool{}}
+	result.answers, ok = kinds.NewAsked(op.capabilities, h.kinds.Away()).Answer(in.Has, in.Lists)
+	if !ok || in.Inputs != h.renderer.inputsOf(op, ch, values, result.answers, in.Lists) {
+		return nil
+	}
 	var n note
-	// The checksum of a note that cannot be read is empty, and so another one.
-	if _ = json.Unmarshal([]byte(last.note), &n); n.Checksum != last.Checksum {
+	if json.Unmarshal([]byte(last.note), &n) != nil {
 		return nil
 	}
-	if sum := h.renderer.sumOf(op, ch, values); n.Inputs != sum {
-		in, ok := h.homes.inputs.of(op.ctx, op.release, last.id())
-		if !ok || in.Inputs != sum {
-			return nil
-		}
-		n.All = in.All
+	for _, row := range n.Objects {
+		result.objects = append(result.objects, Object{GVK: schema.FromAPIVersionAndKind(row[0], row[1]), Namespace: row[2], Name: row[3]})
 	}
-	lists := n.All != ""
-	if !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) || lists && !h.sameInputs(op, ch, values, n) {
-		return nil
-	}
-	objects := make([]Object, len(n.Objects))
-	for i, row := range n.Objects {
-		objects[i] = Object{GVK: schema.FromAPIVersionAndKind(row[0], row[1]), Namespace: row[2], Name: row[3]}
-	}
-	ends := map[Object]bool{}
 	for _, i := range n.Ends {
-		if i >= 0 && i < len(objects) { // another client may have written the note
-			ends[objects[i]] = true
+		if i >= 0 && i < len(result.objects) { // another client may have written the note
+			result.ends[result.objects[i]] = true
 		}
 	}
-	return &rendered{checksum: last.Checksum, objects: objects, ends: ends, record: last.id(), answers: n.Has, lists: lists}
-}
-
-// sameInputs reports whether a chart whose templates list APIs renders as when the note was written.
-func (h *home) sameInputs(op *operation, ch *charts.Chart, values [sha256.Size]byte, n note) bool {
-	return n.All == h.renderer.inputsOf(op, ch, values, n.Has, true) && len(h.kinds.Unknown()) == 0
-}
-
-// id names a record in the version that was read.
-func (r Revision) id() string { return r.secret + "@" + r.resourceVersion }
-
-// remembered is the newest revision of a release as far as it is known without a request. It may be
-// out of date: check compares its id with that of the state that it reads.
-func (r *records) remembered(name string) (Revision, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.memory.listed || r.memory.doubted[name] {
-		return Revision{}, false
-	}
-	return r.memory.stateOf(name).Last()
+	return result
 }
 
 // forReal renders what was only recalled, for an operation that has something to do.
@@ -115,80 +86,16 @@ func (t *target) forReal() (err error) {
 
 // describe is RenderedAnnotation for a record that is written: empty unless it is the new one, as
 // deployed, and Helm's render was equal to ours. Two equal renders are the proof that the chart
-// does not render differently each time.
-func (t *target) describe(rel *release.Release) string {
-	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed {
-		return ""
-	}
-	if t.op.home.renderer.recorded(rel) != t.manifest.checksum {
-		t.manifest.note = new(string)
-	}
-	return t.note()
-}
-
-// renew notes the inputs of a record that is up to date but was rendered from others: values or
-// files of the chart have changed that no template prints, or the operator is of another build.
-// They are in one object for all releases. If anything else in the annotation has changed, as when a
-// template asks other questions now, the annotation is written. A failure is only logged, because
-// the release itself is right.
-func (t *target) renew() {
-	last, _ := t.store.state.Last()
-	if t.op.home.dry != nil || last.labels[ChecksumLabel] != t.manifest.checksum {
-		return
-	}
-	note := t.note()
-	if note == "" || note == last.note {
-		return
-	}
-	if in, ok := otherInputs(last, note); ok {
-		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, in)
-		return
-	}
-	err := t.store.change(last, func(record *metav1.ObjectMeta) {
-		metav1.SetMetaDataAnnotation(record, RenderedAnnotation, note)
-	})
-	if err != nil {
-		t.op.home.records.doubt(t.op.release)
-		t.op.debug("the inputs of the release could not be recorded in its record: %v", err)
-	}
-}
-
-// otherInputs returns the inputs of a note that differs in nothing else from that of a record.
-func otherInputs(last Revision, text string) (in input, ok bool) {
-	var old, now note
-	if json.Unmarshal([]byte(last.note), &old) != nil || json.Unmarshal([]byte(text), &now) != nil ||
-		(old.All == "") != (now.All == "") {
-		return in, false
-	}
-	in = input{last.id(), now.Inputs, now.All}
-	now.Inputs, now.All = old.Inputs, old.All
-	return in, reflect.DeepEqual(old, now)
-}
-
-// note is RenderedAnnotation for what was rendered: empty for charts that must be rendered each
+// does not render differently each time. It is empty, too, for charts that must be rendered each
 // time, also to show their misprints, and for too many objects.
-func (t *target) note() string {
-	if t.manifest.note == nil {
-		text := t.makeNote()
-		t.manifest.note = &text
-	}
-	return *t.manifest.note
-}
-
-func (t *target) makeNote() string {
+func (t *target) describe(rel *release.Release) string {
 	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row may print the same time, and later ones not
 	m := t.manifest
-	if m.volatile || m.record != "" || m.misprint != "" || mentions(t.module, t.chart, clock) {
+	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed || m.volatile || m.misprint != "" ||
+		mentions(t.module, t.chart, clock) || t.op.home.renderer.recorded(rel) != m.checksum {
 		return ""
 	}
-	sum, err := valuesSum(t.module.Values)
-	if err != nil {
-		return ""
-	}
-	n := note{Checksum: m.checksum, Inputs: t.op.home.renderer.sumOf(t.op, t.chart, sum), Has: m.answers, Objects: make([][4]string, len(m.objects))}
-	if m.lists {
-		n.All = m.inputs
-	}
+	n := note{Objects: make([][4]string, len(m.objects))}
 	for i, o := range m.objects {
 		version, kind := o.GVK.ToAPIVersionAndKind()
 		n.Objects[i] = [4]string{version, kind, o.Namespace, o.Name}
@@ -209,4 +116,120 @@ func mentions(m Module, ch *charts.Chart, expression string) bool {
 	matches := regexp.MustCompile(expression).Match
 	values, err := json.Marshal(m.Values)
 	return err != nil || matches(values) || ch.Any(matches)
+}
+
+// remember notes what the newest record, which is up to date, was rendered from.
+func (t *target) remember() {
+	last, _ := t.store.state.Last()
+	m := t.manifest
+	if t.op.home.dry == nil && m.record == "" && last.note != "" && last.labels[ChecksumLabel] == m.checksum {
+		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, &input{last.id(), m.inputs, sortedKeys(m.answers), m.lists})
+	}
+}
+
+// inputsName is the object of all releases with their inputs. It is of the kind of the records.
+const inputsName = "addon-operator.inputs"
+
+// inputsPause is how long an operator collects changes before it writes the object.
+const inputsPause = 30 * time.Second
+
+// maxInputs bounds the object, in bytes. Of more releases none is remembered.
+const maxInputs = 900 << 10
+
+// inputs are what the newest records were rendered from. They are in one object, so that a change that no template
+// prints, of a value of global, a file or the build of the operator, costs no write for each release. What is missing
+// here, or was lost, costs a render at the next start, and nothing else: it is never a reason to write or to delete.
+type inputs struct {
+	objects recordObjects
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	known   map[string]input // by release; nil: not read yet
+	version string           // resourceVersion of the object; empty: there is none
+	due     *time.Timer      // nil: nothing is to be written
+}
+
+// input is what one record was rendered from.
+type input struct {
+	Record string   `json:"record"` // its id
+	Inputs string   `json:"inputs"` // renderer.inputsOf
+	Has    []string `json:"has,omitempty"`
+	Lists  bool     `json:"lists,omitempty"`
+}
+
+// of returns what a release was rendered from; the zero value when that is not known.
+func (i *inputs) of(ctx context.Context, release string) input {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.read(ctx)
+	return i.known[release]
+}
+
+// read reads the object once. The caller holds the lock.
+func (i *inputs) read(ctx context.Context) {
+	if i.known != nil {
+		return
+	}
+	stored, err := i.objects.Get(ctx, inputsName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		i.log.Debug("the inputs of releases cannot be read; their charts are rendered", "object", inputsName, "err", err)
+		return
+	}
+	i.known, i.version = map[string]input{}, ""
+	if err == nil {
+		i.version = stored.ResourceVersion
+		_ = json.Unmarshal(stored.Data[recordKey], &i.known) // of a broken one nothing is known
+	}
+}
+
+// put notes what a record was rendered from, nil for a release that is gone, and has it written.
+func (i *inputs) put(ctx context.Context, release string, in *input) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.read(ctx)
+	known, is := i.known[release]
+	if i.known == nil || in == nil && !is || in != nil && is && known.same(*in) {
+		return
+	}
+	if delete(i.known, release); in != nil {
+		i.known[release] = *in
+	}
+	if i.due == nil {
+		i.due = time.AfterFunc(inputsPause, i.write)
+	}
+}
+
+func (in input) same(other input) bool {
+	return in.Record == other.Record && in.Inputs == other.Inputs && in.Lists == other.Lists && slices.Equal(in.Has, other.Has)
+}
+
+// write writes the object. After a failure it is read again with the next change.
+func (i *inputs) write() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.due = nil
+	data, err := json.Marshal(i.known)
+	if err != nil || len(data) > maxInputs {
+		return
+	}
+	object := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
+		},
+		Data: map[string][]byte{recordKey: data},
+	}
+	ctx := context.Background() // requests have limits of their own
+	var written *corev1.Secret
+	if i.version == "" {
+		written, err = i.objects.Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		written, err = i.objects.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		i.known = nil
+		i.log.Debug("the inputs of releases cannot be written; their charts are rendered at the next start",
+			"object", inputsName, "err", err)
+		return
+	}
+	i.version = written.ResourceVersion
 }

@@ -56,6 +56,7 @@ metadata: {name: other}
 			f := start(t)
 			m := moduleOf(t, "simple", chart).with("text", "one")
 			f.apply(m, Installed, 1)
+			f.client.homes.inputs.write()
 			f.restart()
 			f.caughtUp()
 			test.change(f, &m)
@@ -72,14 +73,15 @@ metadata: {name: other}
 			f.restart()
 			f.client.root.renderer.build = build
 			f.caughtUp()
-			if outcome := f.apply(m, Skipped, test.revision); !f.recalls(m) || len(outcome.Objects) != 2 {
-				t.Errorf("not recalled at the next start: %+v", outcome)
+			noted := !strings.HasPrefix(change, "the record was") && change != "the note is broken" // no record is written for it
+			if outcome := f.apply(m, Skipped, test.revision); f.recalls(m) != noted || len(outcome.Objects) != 2 {
+				t.Errorf("not as it should be at the next start: %+v", outcome)
 			}
 		})
 	}
 }
 
-// A change that no template prints is noted for all releases with two requests, and none for each; after a restart,
+// A change that no template prints is noted for all releases with one request, and none for each; after a restart,
 // nothing is rendered for it. A record that is not the one that was noted is rendered. H6.
 func TestChangeThatNothingPrints(t *testing.T) {
 	f := start(t)
@@ -95,6 +97,7 @@ func TestChangeThatNothingPrints(t *testing.T) {
 	}
 	for _, value := range []string{"a", "b"} {
 		f.caughtUp()
+		must(t, second(f.client.Releases(t.Context())))
 		own()
 		for i, m := range modules {
 			modules[i] = m.with("unused", value)
@@ -103,7 +106,7 @@ func TestChangeThatNothingPrints(t *testing.T) {
 			}
 		}
 		f.client.homes.inputs.write()
-		if got := own(); len(got) > 2 || value == "b" && len(got) != 1 || !strings.Contains(strings.Join(got, " "), inputsName) {
+		if got := own(); len(got) != 1 || strings.HasPrefix(got[0], "GET") {
 			t.Errorf("the requests are %q", got)
 		}
 	}
@@ -134,6 +137,7 @@ func TestRecallKinds(t *testing.T) {
 			m := moduleOf(t, "asks", "-- templates/a.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: asks}\ndata:\n  kinds: "+
 				strings.ReplaceAll(template, "GROUP", groupOf(f.namespace))+"\n")
 			f.apply(m, Installed, 1)
+			f.client.homes.inputs.write()
 			f.restart()
 			f.caughtUp()
 			f.apply(m, Skipped, 1)

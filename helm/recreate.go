@@ -1,15 +1,12 @@
 package helm
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of such a kind is
@@ -42,7 +39,7 @@ func (k *cluster) mayRecreate(list kube.ResourceList) bool {
 }
 
 // recreate replaces one object. It waits until the old one is gone, for as long as a hook may take,
-// and until the wait for hooks is given up: a finalizer may keep it. After a failure the object may
+// because a finalizer may keep it. After a failure the object may
 // be missing; the next attempt creates it.
 func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 	k.op.log.Warn("an object is deleted and created again, because an immutable field changed",
@@ -50,14 +47,7 @@ func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return &kube.Result{}, errs[0]
 	}
-	timeout := k.op.home.options.Timeout
-	ctx, leave := k.op.waits.bind(k.op.ctx)
-	defer leave()
-	err := awaitGone(ctx, list[0], timeout, func(*unstructured.Unstructured) {})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("%s still exists %s after its deletion; does it have a finalizer?", objectOfInfo(list[0]), timeout)
-	}
-	if err != nil {
+	if err := k.WaitForDelete(list, k.op.home.options.Timeout); err != nil {
 		return &kube.Result{}, err
 	}
 	if _, err := k.Client.Create(list); err != nil {

@@ -78,7 +78,7 @@ func TestTimeout(t *testing.T) {
 	f := start(t)
 	const short, long = 300 * time.Millisecond, time.Minute
 	f.client.root.options.Timeout = short
-	err := f.refuse(moduleOf(t, "hooked", podHook), Waiting)
+	err := f.refuse(moduleOf(t, "hooked", podHook), Failed)
 	wantError(t, err, "did not finish within 300ms")
 	f.client.root.options.Timeout = long
 	// Somebody deletes the pod: the next attempt makes another one.

@@ -40,11 +40,9 @@ type rendered struct {
 	volatile bool            // lookup was used: the cluster is an input too
 	inputs   string          // checksum of all that it was made from
 	lookups  string          // checksum of what lookup found; empty when it was not used
-	unstable *string         // what apply.unstable found; nil before
 	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
-	note     *string         // RenderedAnnotation; nil before it is asked for
 	misprint string          // mistakes of printf (manifest.Misprints)
 }
 
@@ -160,7 +158,7 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 	if errFirst != nil {
 		return nil, err
 	}
-	state, errState := op.home.records.read(op.ctx, op.release)
+	state, errState := op.home.records.look(op.ctx, op.release)
 	switch {
 	case errState != nil:
 		return nil, classify(op.ctx, op.release, op, op.namespaceFirst(errState))
@@ -187,7 +185,7 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	if err != nil {
 		return nil, err
 	}
-	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Unknown())
+	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Away())
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
@@ -197,17 +195,36 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	return files, err
 }
 
+// documents renders a chart for a revision, in Helm's order.
+func (r *renderer) documents(op *operation, m Module, ch *charts.Chart, of chartutil.ReleaseOptions) ([]*release.Hook, []releaseutil.Manifest, error) {
+	files, err := r.renderAs(op, m, ch, &lookupClients{op: op}, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sortFiles(files)
+}
+
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
 func (r *renderer) digest(files map[string]string) (*rendered, error) {
-	found, err := sortFiles(files)
+	all, manifests, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	result := &rendered{former: r.sum(found.manifests, found.hooks), ends: map[Object]bool{}}
-	hooks := slices.DeleteFunc(found.hooks, isTest)
-	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(found.manifests, hooks), manifest.Misprints(files)
-	return result, r.checkObjects(found, result)
+	result := &rendered{former: r.sum(manifests, all), ends: map[Object]bool{}}
+	hooks := slices.DeleteFunc(all, isTest)
+	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(manifests, hooks), manifest.Misprints(files)
+	return result, r.checkObjects(manifests, result)
+}
+
+// sortFiles puts what templates have printed into Helm's order, if it is within the limits.
+func sortFiles(files map[string]string) ([]*release.Hook, []releaseutil.Manifest, error) {
+	for _, name := range sortedKeys(files) {
+		if err := manifest.Check(files[name]); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 }
 
 // sum is the checksum of a manifest (H6). Its format must not change: another sum for the same
@@ -229,14 +246,20 @@ func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) 
 
 // checkObjects lists the objects of a manifest. Its error names all documents that cannot become
 // objects, and objects that are defined twice.
-func (r *renderer) checkObjects(found *sorted, result *rendered) error {
+func (r *renderer) checkObjects(manifests []releaseutil.Manifest, result *rendered) error {
 	var errs []error
 	sources := map[Object]string{}
-	for i, m := range found.manifests {
-		for _, err := range found.parsed[i].errs {
+	for _, m := range manifests {
+		found, err := manifest.Parse(m.Content)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
 		}
-		for _, o := range found.parsed[i].objects {
+		for _, u := range found {
+			if err := checkObject(u); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
+				continue
+			}
+			o := manifest.Of(u)
 			id := r.live.identity(o)
 			if first, ok := sources[id]; ok {
 				errs = append(errs, fmt.Errorf("%s: %s is already defined in %s; remove one of them", m.Name, o, first))
@@ -244,9 +267,9 @@ func (r *renderer) checkObjects(found *sorted, result *rendered) error {
 			}
 			sources[id] = m.Name
 			result.objects = append(result.objects, o)
-		}
-		for _, o := range found.parsed[i].ends {
-			result.ends[o] = true
+			if ends(u) {
+				result.ends[o] = true
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -46,7 +46,7 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 		return nil, renderProblem(ctx, op, m, err)
 	}
 	maps.DeleteFunc(files, func(_, text string) bool { return strings.TrimSpace(text) == "" })
-	found, err := sortFiles(files)
+	hooks, manifests, err := sortFiles(files)
 	if err != nil { // one of them is broken, and no order is known
 		var all []Document
 		for _, name := range sortedKeys(files) {
@@ -55,10 +55,10 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 		return all, nil
 	}
 	var all []Document
-	for _, m := range found.manifests {
+	for _, m := range manifests {
 		all = append(all, document(m.Name, m.Content))
 	}
-	for _, h := range found.hooks {
+	for _, h := range hooks {
 		d := document(h.Path, h.Manifest)
 		d.Hook = true
 		all = append(all, d)
@@ -120,7 +120,7 @@ func (c *Client) Deployed(ctx context.Context, name string, earlier int) (object
 	if err != nil {
 		return nil, 0, err
 	}
-	state, err := home.records.read(ctx, name)
+	state, err := home.records.look(ctx, name)
 	if err != nil {
 		return nil, 0, classify(ctx, name, op, err)
 	}

@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 )
 
@@ -39,6 +39,7 @@ type Revision struct {
 	Checksum string // empty: unknown, or not made by us
 
 	secret          string            // name of the Secret or ConfigMap
+	uid             types.UID         // of that object
 	resourceVersion string            // as of the read; each write and delete carries it
 	labels          map[string]string // all of the record; shared, not changed
 	note            string            // RenderedAnnotation
@@ -73,6 +74,9 @@ func (s State) surplus(limit int) []Revision {
 	return out
 }
 
+// id names a record in the version that was read.
+func (r Revision) id() string { return string(r.uid) + "@" + r.resourceVersion }
+
 // Last returns the newest revision; false when there is no release.
 func (s State) Last() (Revision, bool) {
 	if len(s.Revisions) == 0 {
@@ -98,6 +102,13 @@ func (s State) sinceDeployed() []Revision {
 	return out
 }
 
+// installs reports whether the newest revision is of an install: there is none before it, or what
+// was before was uninstalled.
+func (s State) installs() bool {
+	n := len(s.Revisions)
+	return n == 1 || n > 1 && s.Revisions[n-2].Status == release.StatusUninstalled
+}
+
 // replaceLast returns a copy of revisions with a changed last element.
 func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
 	out := slices.Clone(revisions)
@@ -105,138 +116,154 @@ func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
 	return out
 }
 
-// records reads release records of one namespace as metadata only, and remembers them. Reading them
-// is the most frequent request of the operator and, as a list, its slowest: a consistent list waits
-// up to 100 ms for the watch cache of a busy cluster. So one list fills the memory. With a watch,
-// the memory is then the answer. Without one, a remembered state is proven with two requests by
-// name: the newest record is unchanged, and the next one does not exist.
+// records reads release records of one namespace as metadata only. A reload lists them all with one request (readAll).
+// The first read of a release after that is from memory, and each other one asks the API server: a run that no reload
+// has begun sees what a person has done since. A state that is too old cannot do harm: a new revision is the creation
+// of an object with a fixed name, and every change carries the resourceVersion that was read. Either fails as a
+// conflict, and the next attempt reads again.
 type records struct {
 	client    metadata.Interface
 	driver    Driver
 	namespace string
 
-	// With a watch (recordwatch.go); set before its start.
-	changed func(release string)
-	busy    func(release string) bool
-
-	// mu guards what follows. It is held during no request.
-	mu      sync.Mutex
-	memory  recordMemory
-	ready   chan struct{} // closed when the watch has listed all, or cannot; nil: no watch
-	watched bool          // known is the state from the watch and our own writes
+	mu     sync.Mutex // held during no request
+	known  map[string]State
+	listed bool            // all records were listed once: a release that is not known does not exist
+	used   map[string]bool // releases that were read since the last list, or whose last operation failed
+	writes map[string]int  // how often a release was written: a list may be older than the last time
 }
 
 func (r *records) objects() metadata.ResourceInterface {
 	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
 
-// read returns the state of one release, as far as possible from memory. A state that is too old
-// cannot do harm: a new revision is the creation of an object with a fixed name, and every change
-// carries the resourceVersion that was read. Either fails as a conflict, and the next attempt reads
-// again (doubt).
+// read returns the state of one release, for an operation on it.
 func (r *records) read(ctx context.Context, name string) (State, error) {
-	watched := r.await(ctx)
+	state, err := r.look(ctx, name)
+	r.doubt(name)
+	return state, err
+}
+
+// look is read for somebody who only looks: the operation that follows may use the same list.
+func (r *records) look(ctx context.Context, name string) (State, error) {
 	r.mu.Lock()
-	listed, state, doubted := r.memory.listed, r.memory.stateOf(name), r.memory.doubted[name]
+	state, fresh := r.stateOf(name), r.listed && !r.used[name]
 	r.mu.Unlock()
-	if listed && doubted {
-		return r.reread(ctx, name)
-	}
-	if watched {
+	if fresh {
 		return state, nil
-	}
-	if !listed {
-		if _, err := r.readAll(ctx); err != nil {
-			return State{}, err
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.memory.stateOf(name), nil
-	}
-	if last, ok := state.Last(); ok {
-		current, err := r.isCurrent(ctx, name, last)
-		if err != nil {
-			return State{}, err
-		}
-		if current {
-			return state, nil
-		}
-	} else if found, _, err := r.list(ctx, releaseSelector(name), "0"); err != nil || len(found) == 0 {
-		// resourceVersion 0 is answered from memory at once. Should it be too old
-		// to show a release, its first revision is refused as existing already.
-		return State{Release: name}, err
 	}
 	return r.reread(ctx, name)
 }
 
+// remembered is the newest revision of a release as far as it is known without a request. It may be
+// out of date: check compares its id with that of the state that it reads.
+func (r *records) remembered(name string) (Revision, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stateOf(name).Last()
+}
+
 // reread lists the records of a release consistently, without trusting the memory.
 func (r *records) reread(ctx context.Context, name string) (State, error) {
-	states, at, err := r.list(ctx, releaseSelector(name), "")
+	r.mu.Lock()
+	writes := r.writes[name]
+	r.mu.Unlock()
+	metas, err := r.list(ctx, releaseSelector(name).String())
 	if err != nil {
 		return State{}, err
 	}
+	states := statesOf(metas)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, revision := range states[name].Revisions {
-		delete(r.memory.removed, revision.secret) // its deletion was answered, but not done
+	if r.writes[name] == writes {
+		r.setLocked(name, states[name].Revisions)
 	}
-	r.memory.replace(name, states[name].Revisions, at)
-	delete(r.memory.doubted, name)
-	return r.memory.stateOf(name), nil
+	return State{Release: name, Revisions: states[name].Revisions}, nil
 }
 
-// readAll lists all releases of the namespace, consistently.
-func (r *records) readAll(ctx context.Context) (map[string]State, error) {
-	if r.await(ctx) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return maps.Clone(r.memory.known), nil
-	}
-	all, at, err := r.list(ctx, labels.Set{"owner": "helm"}, "")
-	if err != nil {
-		return nil, err
-	}
+// readAll lists all releases of the namespace, consistently, and the pointers in it: by release, its namespace.
+func (r *records) readAll(ctx context.Context) (all map[string]State, pointers map[string]string, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.memory.replaceAll(all, at)
-	clear(r.memory.doubted)
-	return maps.Clone(r.memory.known), nil
-}
-
-// isCurrent reports whether last is still the newest revision, unchanged. An older record that has
-// changed is noticed when it is read or deleted, by its resourceVersion.
-func (r *records) isCurrent(ctx context.Context, name string, last Revision) (bool, error) {
-	live, err := r.objects().Get(ctx, last.secret, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
+	before := maps.Clone(r.writes)
+	r.mu.Unlock()
+	metas, err := r.list(ctx, "owner in (helm, "+pointerOwner+")")
 	if err != nil {
-		return false, fmt.Errorf("read release record %s: %w", last.secret, err)
+		return nil, nil, err
 	}
-	if live.ResourceVersion != last.resourceVersion {
-		return false, nil
-	}
-	next := secretName(name, last.Version+1)
-	_, err = r.objects().Get(ctx, next, metav1.GetOptions{})
-	if err == nil || !apierrors.IsNotFound(err) {
-		if err != nil {
-			err = fmt.Errorf("read release record %s: %w", next, err)
+	all, pointers = statesOf(metas), map[string]string{}
+	for _, m := range metas {
+		if name, namespace := m.Labels["name"], m.Labels[pointerNamespace]; m.Labels["owner"] == pointerOwner && name != "" && namespace != "" {
+			pointers[name] = namespace
 		}
-		return false, err
 	}
-	return true, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listed, r.used = true, map[string]bool{}
+	for name, n := range r.writes {
+		if before[name] != n { // the list may be older
+			all[name], r.used[name] = r.stateOf(name), true
+		}
+	}
+	r.known = maps.Clone(all)
+	return all, pointers, nil
 }
 
-func (r *records) list(ctx context.Context, selector labels.Set, resourceVersion string) (states map[string]State, at string, err error) {
-	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), ResourceVersion: resourceVersion})
+// copied is a memory for a dry run: it begins with what is known, and gets the pretended writes.
+func (r *records) copied() *records {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &records{
+		client: r.client, driver: r.driver, namespace: r.namespace,
+		known: maps.Clone(r.known), listed: r.listed, used: maps.Clone(r.used),
+	}
+}
+
+func (r *records) stateOf(name string) State {
+	return State{Release: name, Revisions: r.known[name].Revisions}
+}
+
+func (r *records) setLocked(name string, revisions []Revision) {
+	if r.known == nil {
+		r.known = map[string]State{}
+	}
+	r.known[name] = State{Release: name, Revisions: revisions}
+	if len(revisions) == 0 {
+		delete(r.known, name)
+	}
+}
+
+// wrote remembers the revisions of a release after one was written or deleted by us.
+func (r *records) wrote(name string, revisions []Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.setLocked(name, revisions)
+	if r.writes == nil {
+		r.writes = map[string]int{}
+	}
+	r.writes[name]++
+}
+
+// doubt makes the next read of a release a request: an operation failed, and it is unknown
+// what it wrote last, because a request may have been done without an answer.
+func (r *records) doubt(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used == nil {
+		r.used = map[string]bool{}
+	}
+	r.used[name] = true
+}
+
+func (r *records) list(ctx context.Context, selector string) ([]*metav1.ObjectMeta, error) {
+	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, "", fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
+		return nil, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
 	}
 	metas := make([]*metav1.ObjectMeta, len(list.Items))
 	for i := range list.Items {
 		metas[i] = &list.Items[i].ObjectMeta
 	}
-	return statesOf(metas), list.ResourceVersion, nil
+	return metas, nil
 }
 
 // statesOf sorts release records into histories.
@@ -250,22 +277,9 @@ func statesOf(secrets []*metav1.ObjectMeta) map[string]State {
 		states[name] = State{Release: name, Revisions: append(states[name].Revisions, revision)}
 	}
 	for _, state := range states {
-		slices.SortFunc(state.Revisions, byVersion)
+		slices.SortFunc(state.Revisions, func(a, b Revision) int { return a.Version - b.Version })
 	}
 	return states
-}
-
-func byVersion(a, b Revision) int { return a.Version - b.Version }
-
-// doubt makes the next read of a release a request: an operation failed, and it is unknown
-// what it wrote last, because a request may have been done without an answer.
-func (r *records) doubt(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.memory.doubted == nil {
-		r.memory.doubted = map[string]bool{}
-	}
-	r.memory.doubted[name] = true
 }
 
 func releaseSelector(name string) labels.Set {
@@ -292,6 +306,7 @@ func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
 		Status:          release.Status(m.Labels["status"]),
 		Checksum:        m.Labels[ChecksumLabel],
 		secret:          m.Name,
+		uid:             m.UID,
 		resourceVersion: m.ResourceVersion,
 		labels:          m.Labels,
 		note:            m.Annotations[RenderedAnnotation],

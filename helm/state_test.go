@@ -2,12 +2,16 @@ package helm
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 )
 
 func TestRevisionOf(t *testing.T) {
@@ -96,7 +100,7 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// The remembered state is given up whenever somebody else touched a release.
+// A list serves one read of each release; each other read sees what somebody else has done.
 func TestRecords(t *testing.T) {
 	f := start(t)
 	r := &records{client: f.client.root.metadata, namespace: f.namespace}
@@ -108,7 +112,7 @@ func TestRecords(t *testing.T) {
 		}}}
 		must(t, second(secrets.Create(t.Context(), s, metav1.CreateOptions{})))
 	}
-	read := func() []string {
+	want := func(words ...string) {
 		t.Helper()
 		state, err := r.read(t.Context(), "m")
 		must(t, err)
@@ -116,36 +120,55 @@ func TestRecords(t *testing.T) {
 		for _, rev := range state.Revisions {
 			got = append(got, fmt.Sprint(rev.Version, " ", rev.Status))
 		}
-		return got
-	}
-	want := func(words ...string) {
-		t.Helper()
-		if got := read(); !slices.Equal(got, words) {
+		if !slices.Equal(got, words) {
 			t.Errorf("state of m = %q, want %q", got, words)
 		}
 	}
-	// Where no release is known, the memory of the API server is asked, which may be late.
-	wantSoon := func(word string) {
+	list := func() {
 		t.Helper()
-		f.eventually(func() bool { return slices.Equal(read(), []string{word}) })
+		_, _, err := r.readAll(t.Context())
+		must(t, err)
 	}
 	want()
 	put(9, "superseded")
-	wantSoon("9 superseded")
-	put(10, "deployed") // sorted by number, not by text
-	want("9 superseded", "10 deployed")
-	want("9 superseded", "10 deployed")
-	s, err := secrets.Get(t.Context(), secretName("m", 10), metav1.GetOptions{})
-	must(t, err)
-	s.Labels["status"] = "failed"
-	must(t, second(secrets.Update(t.Context(), s, metav1.UpdateOptions{})))
-	want("9 superseded", "10 failed")
-	must(t, secrets.Delete(t.Context(), secretName("m", 10), metav1.DeleteOptions{}))
 	want("9 superseded")
+	list()
+	put(10, "deployed") // sorted by number, not by text
+	want("9 superseded")
+	want("9 superseded", "10 deployed")
+	list()
+	must(t, secrets.Delete(t.Context(), secretName("m", 10), metav1.DeleteOptions{}))
 	r.doubt("m")
 	want("9 superseded")
-	must(t, secrets.Delete(t.Context(), secretName("m", 9), metav1.DeleteOptions{}))
+	list()
+	r.wrote("m", nil) // deleted by us
 	want()
-	put(1, "deployed")
-	wantSoon("1 deployed")
+	want("9 superseded")
+}
+
+// What is written during a list is not taken from it.
+func TestRecordsWrittenDuringAList(t *testing.T) {
+	f := start(t)
+	r := &records{namespace: f.namespace}
+	var wrote atomic.Bool
+	config := rest.CopyConfig(f.config)
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp, err := next.RoundTrip(req)
+			if wrote.CompareAndSwap(false, true) {
+				r.wrote("m", []Revision{{Version: 1}})
+			}
+			return resp, err
+		})
+	}
+	client, err := metadata.NewForConfig(config)
+	must(t, err)
+	r.client = client
+	all, _, err := r.readAll(t.Context())
+	if err != nil || len(all["m"].Revisions) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if state, err := r.read(t.Context(), "m"); err != nil || len(state.Revisions) > 0 {
+		t.Errorf("it was not read again: %+v, %v", state, err)
+	}
 }

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +51,7 @@ const recordKey = "release"
 //     Helm reads them, and they are what makes records too large.
 type store struct {
 	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
+	stopped func() error    // why nothing may be deleted any more
 	objects recordObjects
 	records *records // learns what is written here; never the other way round
 	encoder *encoder
@@ -64,9 +64,7 @@ type store struct {
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
 	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
 	files      func() []*chart.File          // of a new revision, by name alone; nil: none
-	replaces   *Revision                     // the next Create writes this revision again, instead of a new one; nil for a new one
 	writing    int                           // the revision that was created last; 0 for none
-	keeps      func() bool                   // no revision may be deleted now; nil: all may
 }
 
 var _ driver.Driver = (*store)(nil)
@@ -126,9 +124,6 @@ func (s *store) Create(key string, rel *release.Release) error {
 		rel.Labels[ChecksumLabel] = s.checksum(rel)
 	}
 	s.writing = rel.Version
-	if s.replaces != nil && s.replaces.secret == key {
-		return s.recreate(key, rel)
-	}
 	secret, err := s.secretOf(key, rel)
 	if err != nil {
 		return err
@@ -145,34 +140,6 @@ func (s *store) Create(key string, rel *release.Release) error {
 		return fmt.Errorf("create release record %s: %w", key, err)
 	}
 	return s.keep(created, rel)
-}
-
-// replaceLast lets an operation continue with the newest revision (StepResume): it is hidden from
-// Helm, which computes the same number again, and Create writes over the record.
-func (s *store) replaceLast() error {
-	last, ok := s.state.Last()
-	if !ok {
-		return driver.ErrReleaseNotFound
-	}
-	if _, err := s.body(last); err != nil {
-		return err
-	}
-	s.replaces = &last
-	s.state.Revisions = slices.Clone(s.state.Revisions[:len(s.state.Revisions)-1])
-	return nil
-}
-
-// recreate is Create of a revision whose record exists. What is known of the runs of its hooks is
-// kept, or a kill at this moment would run them again.
-func (s *store) recreate(key string, rel *release.Release) error {
-	keepRuns(rel.Hooks, s.bodies[key].Hooks)
-	return s.write(key, *s.replaces, rel)
-}
-
-// revision is the number of the revision that the operation works on.
-func (s *store) revision() int {
-	last, _ := s.state.Last()
-	return cmp.Or(s.writing, last.Version)
 }
 
 // Update writes the changed status of a revision.
@@ -207,18 +174,18 @@ func (s *store) write(key string, old Revision, rel *release.Release) error {
 	return s.keep(updated, rel)
 }
 
-// Delete implements driver.Driver. It removes a revision that did not change since it was read. One
-// that is still needed (keeps) stays, and Helm gets no error.
+// Delete implements driver.Driver. It removes a revision that did not change since it was read.
 func (s *store) Delete(key string) (*release.Release, error) {
 	i := s.index(key)
 	if i < 0 {
 		return nil, driver.ErrReleaseNotFound
 	}
-	if s.keeps != nil && s.keeps() {
-		return s.bodies[key], nil
-	}
 	old := s.state.Revisions[i]
-	if err := s.erase(old); err != nil {
+	err := s.stopped()
+	if err == nil {
+		err = s.erase(old)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.forget(old)
@@ -241,7 +208,7 @@ func (s *store) erase(old Revision) error {
 // forget removes a revision that was deleted from the state and from the memory of records.
 func (s *store) forget(old Revision) {
 	s.state.Revisions = slices.DeleteFunc(slices.Clone(s.state.Revisions), func(r Revision) bool { return r.secret == old.secret })
-	s.records.deleted(s.state.Release, old)
+	s.records.wrote(s.state.Release, s.state.Revisions)
 }
 
 // prune begins to delete the oldest revisions, so that one more is within the
@@ -286,7 +253,7 @@ func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
 	}
 	s.state.Revisions = revisions
 	s.bodies[secret.Name] = rel
-	s.records.wrote(s.state.Release, revision)
+	s.records.wrote(s.state.Release, revisions)
 	return nil
 }
 
@@ -359,6 +326,21 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 		Type:       "helm.sh/release.v1",
 		Data:       map[string][]byte{recordKey: data},
 	}, nil
+}
+
+// change changes labels or annotations of the newest record and leaves the rest as it is. A record
+// that was written since it was read is errTaken.
+func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
+	record, err := s.fetch(r)
+	if err != nil {
+		return err
+	}
+	change(&record.ObjectMeta)
+	updated, err := s.update(record)
+	if err != nil {
+		return err
+	}
+	return s.keep(updated, s.bodies[r.secret])
 }
 
 func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }

@@ -30,7 +30,7 @@ func (f *fixture) driver() (*store, *driver.Secrets) {
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	state, err := f.client.root.records.reread(f.Context(), "m")
 	must(f, err)
-	ours := &store{ctx: f.Context(), objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
+	ours := &store{ctx: f.Context(), stopped: f.Context().Err, objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
 	return ours, driver.NewSecrets(secrets)
 }
 

@@ -89,7 +89,7 @@ func takeFrom(op *operation, them owner, objects []string) error {
 		return nil
 	}
 	op.takes.unlock = append(op.takes.unlock, op.home.locks.lock(them.name))
-	state, err := there.records.read(op.ctx, them.name)
+	state, err := there.records.look(op.ctx, them.name)
 	if err != nil {
 		return err
 	}

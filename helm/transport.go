@@ -42,8 +42,6 @@ type boundTransport struct {
 	last  failure
 	keeps bool            // answers to reads are kept
 	reads map[string]kept // by path; a query is never kept
-
-	warned *warned // nil: warnings are dropped
 }
 
 // failure is what the transport has seen of the last refused request.
@@ -73,7 +71,6 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.judge(req.Method, resp)
-	t.warned.logWarnings(req, resp.Header)
 	return t.keep(req, resp)
 }
 

@@ -65,7 +65,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
-	op.waits, op.purge = how.HookWaits, how.purge != nil
+	op.purge, op.giveUp = how.purge != nil, how.GiveUp
 	op.keepsData = op.purge && !how.purge.Data
 	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
@@ -94,39 +94,25 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	// From here on objects are missing because of us: News must not report them, and an Apply that
 	// follows begins without anything remembered.
 	h.renderer.renders.forget(name)
-	h.repeats.forget(name)
 	h.live.want(name, nil)
 	if err != nil {
 		h.records.doubt(name)
 	} else {
 		h.unpoint(ctx, name)
+		h.homes.inputs.put(ctx, name, nil)
 	}
 	return true, classify(ctx, name, op, err)
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older one whose
-// labels it recognises (P2, H6). All others belong to people and other programs. The releases of the
-// operator's namespace cost one list together, at most.
+// labels it recognises (P2, H6). All others belong to people and other programs. After Releases it costs no request.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
-	if len(releases) == 0 {
-		return nil, nil
-	}
-	states, err := c.root.records.readAll(ctx)
-	if err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Err: err}
-	}
 	for _, name := range releases {
 		home, err := c.homes.holding(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		var is bool
-		if home == c.root {
-			op := &operation{ctx: ctx, home: home, release: name, log: home.options.Log}
-			is, err = op.store(states[name]).ours()
-		} else {
-			is, err = home.isOurs(ctx, name)
-		}
+		is, err := home.isOurs(ctx, name)
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 		}
@@ -206,7 +192,6 @@ func (op *operation) uninstall(s *store, of Module) error {
 		return err
 	}
 	cfg, k := op.configuration(s)
-	s.keeps = func() bool { return k.hooks.cut != nil } // Helm forgets the release, whatever a post-delete hook does
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.home.options.Timeout
 	u.IgnoreNotFound = true
@@ -216,13 +201,8 @@ func (op *operation) uninstall(s *store, of Module) error {
 			return err
 		}
 	}
-	if !op.purge {
-		if err := op.resumeUninstall(k, newest); err != nil {
-			return err
-		}
-	}
 	if _, err := u.Run(op.release); err != nil {
-		return op.waited(errors.Join(append([]error{err}, k.undeleted...)...))
+		return op.orRefused(errors.Join(append([]error{err}, k.undeleted...)...))
 	}
 	reportUnserved(op, k.unserved(nil))
 	return nil
@@ -251,6 +231,7 @@ func chartsDeleteHooks(op *operation, s *store, rel *release.Release, of Module)
 		op.log.Warn("the delete hooks are those of the chart, and not those in the release record",
 			"record", before[:min(len(before), maxNamedObjects)], "chart", now[:min(len(now), maxNamedObjects)])
 	}
+	withoutDone(rel)
 	return nil
 }
 
@@ -260,15 +241,8 @@ func (r *renderer) hooks(op *operation, m Module, of chartutil.ReleaseOptions) (
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.renderAs(op, m, loaded, &lookupClients{op: op}, of)
-	if err != nil {
-		return nil, err
-	}
-	found, err := sortFiles(files)
-	if err != nil {
-		return nil, err
-	}
-	return found.hooks, nil
+	hooks, _, err := r.documents(op, m, loaded, of)
+	return hooks, err
 }
 
 // runsOnDelete reports whether an uninstall runs a hook.
@@ -294,26 +268,6 @@ func (op *operation) removeDropped(others []string, newest *release.Release) err
 		return op.removeLeftovers(others, kept, spareData)
 	}
 	return op.removeLeftovers(others, kept, spareNothing)
-}
-
-// resumeUninstall continues with the hooks of an uninstall whose end an earlier attempt did not wait
-// for. Hooks of an install or upgrade that has failed are settled instead.
-func (op *operation) resumeUninstall(k *cluster, newest *release.Release) error {
-	if newest.Info.Status == release.StatusDeployed {
-		return nil
-	}
-	if newest.Info.Status != release.StatusUninstalling {
-		return k.hooks.settle(newest)
-	}
-	if slices.ContainsFunc(newest.Hooks, beganAfterDelete) {
-		op.log.Info("the uninstall continues with its post-delete hooks")
-		return k.hooks.resumeAfterDelete(newest)
-	}
-	waiting, err := k.hooks.resume(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
-	if len(waiting) > 0 {
-		op.log.Info("the uninstall continues to wait for Helm hooks", "objects", waiting)
-	}
-	return err
 }
 
 // owned leaves out what an uninstall or an upgrade must not delete, although a record lists it: objects whose

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,17 +20,7 @@ import (
 // comments are the contract. The types of this interface are literals or those of Kubernetes, so
 // that neither package imports the other.
 type Watcher interface {
-	WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store metadataStore)
 	WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool)
-}
-
-// metadataStore is kube.MetadataStore.
-type metadataStore = interface {
-	Set(*metav1.PartialObjectMetadata)
-	Unset(*metav1.PartialObjectMetadata)
-	Replace(all []*metav1.PartialObjectMetadata, resourceVersion string)
-	Alive()
-	Failed(error)
 }
 
 // Presence keeps which objects of releases exist. Package kube implements it, and
@@ -64,16 +53,13 @@ type News struct {
 	// Gone: an object that belongs to a release of the namespace was deleted, or
 	// lost the label or the annotation of its release (H13).
 	Gone func(Object)
-	// Changed: another client wrote or deleted the records of this release.
-	Changed func(release string)
 	// Health: an object that belongs to a release of the namespace is doing so now; nil: nothing is
 	// read for that.
 	Health func(Object, Health)
 }
 
-// Watch follows changes that other clients make to releases and their objects, until ctx ends: from
-// then on an Apply that finds nothing to do makes no request. One watch serves the release records
-// of a namespace, one each kind of object that any release has, and two the kinds themselves.
+// Watch follows changes that other clients make to objects of releases, until ctx ends. One watch serves each kind of
+// object that any release has, and two the kinds themselves.
 //
 // The watches may be a moment late. That does no harm: each write carries the
 // resourceVersion that was read, or creates an object that must not exist; an object that seems absent is
@@ -87,7 +73,6 @@ func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Ob
 	if c.root.options.Watcher == nil {
 		return assess
 	}
-	c.homes.watch(func(home *home) { home.watchRecords(ctx, news) })
 	c.root.kinds.Watch(c.root.options.Watcher.WatchKinds(ctx))
 	if c.root.options.Presence == nil {
 		return assess
@@ -121,7 +106,7 @@ func (c *Client) presenceReport(ctx context.Context, news News) (report presence
 		return report, nil
 	}
 	follower = health.NewFollower(health.Options{
-		Client: c.root.dynamic, Labels: managedByHelm, Log: c.root.options.Log,
+		Client: c.root.dynamic, Log: c.root.options.Log,
 		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 			news.Health(named(kind, name), h)
 		},
@@ -133,18 +118,6 @@ func (c *Client) presenceReport(ctx context.Context, news News) (report presence
 	}
 	go follower.Run(ctx)
 	return report, follower
-}
-
-// watchRecords begins to watch the records of the home.
-func (h *home) watchRecords(ctx context.Context, news News) {
-	changed := func(release string) {
-		if h.homes.of(release) == h.options.Namespace { // another release may have the name elsewhere
-			news.Changed(release)
-		}
-	}
-	h.records.watch(changed, h.locks.busy)
-	context.AfterFunc(ctx, func() { h.records.Failed(ctx.Err()) }) // runs must not wait for a list that no longer comes
-	h.options.Watcher.WatchMetadata(ctx, h.options.Driver.Resource(), h.options.Namespace, labels.Set{"owner": "helm"}.String(), h.records)
 }
 
 // Present reports whether an object of News exists, according to the

@@ -22,41 +22,48 @@ func (f *fixture) configMapObject(name string) Object {
 func (f *fixture) awaitGone(want Object) {
 	f.Helper()
 	f.eventually(func() bool {
-		gone, _ := f.news.take()
-		return slices.Contains(gone, want)
+		return slices.Contains(f.news.take(), want)
 	})
 }
 
-// Nothing changed: a running process makes no request for a release, and a new one none either. A list of all
-// releases asks once which of them lie in other namespaces (H20). A process asks which kinds there are, and what it
-// asks for depends on the kinds that other tests define at that time.
-func TestNoRequestsWithoutChange(t *testing.T) {
+// A reload in which nothing changes lists the records, and asks nothing else; so does that of a new process, which reads
+// what the records were rendered from, too. A run without a reload reads the records of its release.
+func TestRequestsWithoutChange(t *testing.T) {
 	f := start(t)
 	requests := f.record()
-	m := module(t, "simple")
-	f.apply(m, Installed, 1)
-	f.caughtUp()
-	f.eventually(func() bool { return len(f.skips(requests, m)) == 0 })
-	f.restart()
-	first := f.skips(requests, m)
-	if slices.ContainsFunc(first, func(r string) bool { return strings.Contains(r, "/namespaces/"+f.namespace) }) {
-		t.Errorf("a new process: %q", first)
+	var modules []Module
+	for _, name := range []string{"one", "two", "three"} {
+		m := moduleOf(t, name, "-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+"}}\n")
+		f.apply(m, Installed, 1)
+		modules = append(modules, m)
 	}
-	f.eventually(func() bool { return len(f.skips(requests, m)) == 0 })
-}
-
-// skips applies a module that has not changed and returns the requests it took. Other
-// tests define kinds, for which the API server is asked.
-func (f *fixture) skips(requests *requestLog, m Module) []string {
-	f.Helper()
-	requests.take()
-	for range 3 {
-		if got, err := f.client.Apply(f.Context(), m); err != nil || got.Action != Skipped {
-			f.Fatalf("%+v, %v", got, err)
+	f.client.homes.inputs.write()
+	secrets := "GET /api/v1/namespaces/" + f.namespace + "/secrets"
+	all := secrets + "?labelSelector=owner+in+%28helm%2C+addon-operator%29"
+	reload := func(want ...string) {
+		t.Helper()
+		f.caughtUp()
+		requests.take()
+		releases, err := f.client.Releases(t.Context())
+		must(t, err)
+		must(t, second(f.client.Ours(t.Context(), releases)))
+		for _, m := range modules {
+			if f.apply(m, Skipped, 1); !f.recalls(m) {
+				t.Errorf("%s is rendered", m.Name)
+			}
+		}
+		got := slices.DeleteFunc(requests.take(), func(r string) bool { return !strings.Contains(r, "/namespaces/"+f.namespace+"/") })
+		if !slices.Equal(got, want) {
+			t.Errorf("requests: %q, want %q", got, want)
 		}
 	}
-	must(f, second(f.client.Releases(f.Context())))
-	return slices.DeleteFunc(requests.take(), func(r string) bool { return strings.HasSuffix(r, "?labelSelector=owner%3Daddon-operator") })
+	f.restart()
+	reload(all, secrets+"/"+inputsName+"?")
+	reload(all)
+	f.apply(modules[0], Skipped, 1)
+	if got := requests.take(); !slices.ContainsFunc(got, func(r string) bool { return strings.Contains(r, "name%3Done") }) {
+		t.Errorf("requests: %q", got)
+	}
 }
 
 // H13: a deleted object is reported, and is back after the next Apply; our own work is
@@ -70,8 +77,8 @@ func TestGone(t *testing.T) {
 	}
 	f.apply(m.with("text", "two"), Upgraded, 2)
 	f.caughtUp()
-	if gone, changed := f.news.take(); len(gone)+len(changed) > 0 {
-		t.Errorf("news of our own work: %v %v", gone, changed)
+	if gone := f.news.take(); len(gone) > 0 {
+		t.Errorf("news of our own work: %v", gone)
 	}
 	a := f.configMapObject("simple-a")
 	if !f.client.Present(a) {
@@ -136,9 +143,8 @@ func TestGoneOfOtherNamespaces(t *testing.T) {
 	other.uninstall("simple", true)
 	f.deleteConfigMap("simple-b") // later than what must not be told
 	f.eventually(func() bool { return !f.client.Present(f.configMapObject("simple-b")) })
-	gone, changed := f.news.take()
-	if !slices.Equal(gone, []Object{f.configMapObject("simple-b")}) || len(changed) > 0 {
-		t.Errorf("news: %v, %v", gone, changed)
+	if gone := f.news.take(); !slices.Equal(gone, []Object{f.configMapObject("simple-b")}) {
+		t.Errorf("news: %v", gone)
 	}
 }
 
@@ -268,30 +274,20 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 	}
 }
 
-// Somebody else works on a release with the helm command line: it is reported.
+// Somebody else works on a release with the helm command line: the next reload, or run, sees it.
 func TestChangedRecords(t *testing.T) {
 	f := start(t)
 	m := module(t, "simple").with("text", "one")
 	f.apply(m, Installed, 1)
 	f.apply(m.with("text", "two"), Upgraded, 2)
-	f.caughtUp()
-	if _, changed := f.news.take(); len(changed) > 0 {
-		t.Errorf("news of our own work: %v", changed)
-	}
-	awaitChange := func() {
-		t.Helper()
-		f.eventually(func() bool {
-			_, changed := f.news.take()
-			return slices.Contains(changed, "simple")
-		})
-	}
 	rollback := action.NewRollback(f.stock())
 	rollback.Version = 1
+	must(t, second(f.client.Releases(t.Context())))
 	must(t, rollback.Run("simple"))
-	awaitChange()
+	f.apply(m.with("text", "two"), Skipped, 2)
 	f.apply(m.with("text", "two"), Upgraded, 4)
 	must(t, f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}))
-	awaitChange()
+	must(t, second(f.client.Releases(t.Context())))
 	f.apply(m.with("text", "two"), Upgraded, 4)
 }
 

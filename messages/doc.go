@@ -111,7 +111,6 @@
 //	watchAgain           timer             monitors
 //
 //	objectGone           helm              healer
-//	releaseChanged       helm              healer
 //	healDue              timer             healer
 //	quietPeriodOver      timer             healer
 //

@@ -165,7 +165,6 @@ const (
 	BySync        = "Synchronization"
 	ByPurgeFailed = "PurgeFailed"
 	ByAbsence     = "HelmResourcesAbsent"
-	ByRelease     = "HelmReleaseUnexpectedStatus"
 	ByDirectory   = "ModuleDirectory"
 	ByDrift       = "Drift"
 	ByHelm        = "HelmRelease"

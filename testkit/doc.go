@@ -69,7 +69,6 @@
 //	uses RELEASE KIND             its chart has an object of a kind, or in a namespace
 //	delete-kind KIND              delete the definition, and with it the objects of the kind
 //	replace OBJECT                delete one and create another of its name
-//	tamper RELEASE                another client writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
 //	allow-purge                   hold no purge back (before start)
 //	last-valid                    keep the last valid ConfigMap and start with it (before start)

@@ -60,15 +60,6 @@ func stepRelease(byPerson bool) step {
 	}
 }
 
-// stepTamper writes the newest record of a release, as another client does: it no longer has the operator's labels.
-func stepTamper(p *player, name string) error {
-	record := p.releases.records()[name]
-	if record == nil {
-		return fmt.Errorf("there is no release %s", name)
-	}
-	return p.Cluster.Apply(foreign(record).Object)
-}
-
 // foreign is a record without the labels of the operator.
 func foreign(record *unstructured.Unstructured) *unstructured.Unstructured {
 	labels := record.GetLabels()

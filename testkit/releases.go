@@ -87,7 +87,6 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 		r.trace.Add("helm fails for %s", m.Name)
 		return outcome, err
 	}
-	m.HookWaits = r.inTurn(m.Name, m.HookWaits)
 	outcome, err = r.Client.Apply(ctx, m)
 	if r.faults.Died() {
 		return outcome, scenario.ErrDead
@@ -114,20 +113,8 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 	return outcome, err
 }
 
-// inTurn lets reports of a wait come when it is their turn.
-func (r *Releases) inTurn(name string, waits helm.HookWaits) helm.HookWaits {
-	if report := waits.Report; report != nil {
-		waits.Report = func(w *helm.HookWait) {
-			r.sched.await("helm hook of " + name)
-			report(w)
-		}
-	}
-	return waits
-}
-
 // Uninstall implements work.Releases.
 func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
-	m.HookWaits = r.inTurn(m.Name, m.HookWaits)
 	return r.remove(ctx, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 }
 
@@ -166,8 +153,7 @@ func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]dryrun.Change, b
 // in the same order each time.
 func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	return r.Client.Watch(ctx, helm.News{
-		Gone:    func(o helm.Object) { r.sched.later("news gone "+o.String(), func() { news.Gone(o) }) },
-		Changed: func(release string) { r.sched.later("news changed "+release, func() { news.Changed(release) }) },
+		Gone: func(o helm.Object) { r.sched.later("news gone "+o.String(), func() { news.Gone(o) }) },
 		Health: func(o helm.Object, h helm.Health) {
 			r.sched.later("news health "+o.String(), func() { news.Health(o, h) })
 		},

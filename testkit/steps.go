@@ -110,7 +110,6 @@ func faultSteps() map[string]step {
 		"replace":         stepVanish(true),
 		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,
-		"tamper":          stepTamper,
 		"change":          stepChange,
 		"unchange":        stepUnchange,
 		"release":         stepRelease(false),

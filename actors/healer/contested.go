@@ -15,16 +15,13 @@ import (
 )
 
 // recentHeals are the heals of one object that count. An object is contested when another client
-// deletes it, or writes the records of the release, again after each heal. Its heals then slow down:
+// deletes it again after each heal. Its heals then slow down:
 // 5 s, 10 s … up to five minutes after the last one. When it has stayed for a quiet period, earlier
 // heals do not count any more.
 type recentHeals struct {
 	times int
 	last  time.Time
 }
-
-// records stands for the records of a release among its objects.
-var records helm.Object //nolint:gochecknoglobals // a constant
 
 const (
 	// contestedFirstDelay and contestedLongestDelay bound the time between two heals of a contested object.
@@ -52,7 +49,7 @@ func (r *releaseState) nextHeal() time.Time {
 		return time.Time{} // whether they are absent is found out first
 	}
 	var times []time.Time
-	for _, o := range r.toHeal() {
+	for o := range r.gone {
 		var next time.Time
 		if recent := r.heals.objects[o]; recent != nil {
 			next = recent.last.Add(recent.delay())
@@ -63,15 +60,6 @@ func (r *releaseState) nextHeal() time.Time {
 		return time.Time{}
 	}
 	return slices.MinFunc(times, time.Time.Compare)
-}
-
-// toHeal are the absent objects, and the records if another client has changed them.
-func (r *releaseState) toHeal() []helm.Object {
-	all := slices.SortedFunc(maps.Keys(r.gone), compareObjects)
-	if r.changed {
-		all = append(all, records)
-	}
-	return all
 }
 
 // healHistory has the recent heals of the release of a module.
@@ -103,9 +91,6 @@ func (l *healHistory) healed(ctx actor.Context, objects []helm.Object) {
 }
 
 func describeContested(o helm.Object, times int) string {
-	if o == records {
-		return fmt.Sprintf("something else has changed the records of the release %d times, each time after the operator had repaired them", times)
-	}
 	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, times)
 }
 
@@ -123,7 +108,7 @@ func (l *healHistory) forget(ctx actor.Context, o helm.Object) {
 
 // applied drops what is no part of the release any more.
 func (l *healHistory) applied(ctx actor.Context, release []helm.Object) {
-	maps.DeleteFunc(l.objects, func(o helm.Object, _ *recentHeals) bool { return o != records && !slices.Contains(release, o) })
+	maps.DeleteFunc(l.objects, func(o helm.Object, _ *recentHeals) bool { return !slices.Contains(release, o) })
 	l.report(ctx)
 }
 
@@ -147,7 +132,7 @@ func (h *healer) quietPeriodOver(ctx actor.Context, msg quietPeriodOver) {
 	if r == nil || r.heals.objects[msg.object] == nil || r.heals.objects[msg.object].times != msg.times {
 		return
 	}
-	if r.life.phase != resting || slices.Contains(r.toHeal(), msg.object) || time.Since(r.ended) < quietPeriod {
+	if r.life.phase != resting || r.gone[msg.object] || time.Since(r.ended) < quietPeriod {
 		r.heals.forgetLater(ctx, msg.object)
 		return
 	}

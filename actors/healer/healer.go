@@ -19,8 +19,7 @@ import (
 	"addon-operator/messages/view"
 )
 
-// healer receives which objects of releases are gone, and which releases another client has
-// changed, and queues runs of their modules (G15, H13). Watching is the business of helm; known
+// healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the business of helm; known
 // here is to which module an object belongs, and what the module was doing when it went.
 //
 // What counts depends on the phase of the release (releasePhase):
@@ -61,14 +60,13 @@ type releaseState struct {
 	// the module may have deleted them, or another client. Each is brought back once; if it goes
 	// again in the same way, a hook deletes it. An object that stays until the next run is removed
 	// from here.
-	tried   map[helm.Object]bool
-	changed bool      // another client wrote the records of the release
-	hooks   bool      // the module has hooks, which may take objects away
-	ended   time.Time // the last run
-	timer   *time.Timer
-	due     time.Time // of the timer; zero without one
-	first   time.Time // the first report since a run was last queued; zero without one
-	heals   healHistory
+	tried map[helm.Object]bool
+	hooks bool      // the module has hooks, which may take objects away
+	ended time.Time // the last run
+	timer *time.Timer
+	due   time.Time // of the timer; zero without one
+	first time.Time // the first report since a run was last queued; zero without one
+	heals healHistory
 }
 
 // healDelay is how long a module waits after a report for others, so that one run heals them
@@ -84,9 +82,8 @@ func (h *healer) delay() time.Duration {
 
 // These are the messages to the healer from watches and timers.
 type (
-	objectGone     struct{ object helm.Object }
-	releaseChanged struct{ release string }
-	healDue        struct {
+	objectGone struct{ object helm.Object }
+	healDue    struct {
 		module string
 		due    time.Time // of the timer; it does not count when there is another by now
 	}
@@ -117,8 +114,6 @@ func (h *healer) Receive(ctx actor.Context) {
 	case healthDue:
 		h.reportHealth(ctx)
 		return
-	case releaseChanged:
-		h.releaseChanged(ctx, msg.release)
 	case work.RunBegan:
 		h.runBegan(msg)
 	case work.ReleaseApplied:
@@ -151,9 +146,8 @@ func (h *healer) watch(self *actor.PID) {
 		return
 	}
 	h.assess = h.program.ReleaseWatch.Watch(h.ctx, helm.News{
-		Gone:    func(o helm.Object) { h.program.Send(self, objectGone{o}) },
-		Changed: func(name string) { h.program.Send(self, releaseChanged{name}) },
-		Health:  func(o helm.Object, now helm.Health) { h.program.Send(self, objectHealth{o, now}) },
+		Gone:   func(o helm.Object) { h.program.Send(self, objectGone{o}) },
+		Health: func(o helm.Object, now helm.Health) { h.program.Send(self, objectHealth{o, now}) },
 	})
 }
 
@@ -192,14 +186,6 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	}
 }
 
-// releaseChanged: writes of records during a run are Helm's own.
-func (h *healer) releaseChanged(ctx actor.Context, name string) {
-	if r := h.releases[name]; r != nil && r.life.phase == resting && len(r.objects) > 0 {
-		r.changed = true
-		h.healLater(ctx, name, r)
-	}
-}
-
 // runBegan: the run heals what is gone, so no timer is needed. What it found present was not
 // deleted by a hook.
 func (h *healer) runBegan(msg work.RunBegan) {
@@ -229,7 +215,7 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 		h.reassess(ctx, msg.Module)
 	}
 	r.life.become(applied)
-	r.objects, r.ends, r.changed = msg.Objects, maps.Clone(msg.Ends), false
+	r.objects, r.ends = msg.Objects, maps.Clone(msg.Ends)
 	for _, o := range msg.Objects {
 		h.owners[o] = append(h.owners[o], msg.Module)
 	}
@@ -364,19 +350,16 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	}
 	clear(r.goneInRun)
 	maps.DeleteFunc(r.gone, func(o helm.Object, _ bool) bool { return !slices.Contains(r.objects, o) })
-	cause := messages.Cause{Activation: messages.ByRelease, Detail: "another client changed the records of the release"}
-	if len(r.gone) > 0 {
-		gone := slices.SortedFunc(maps.Keys(r.gone), compareObjects)
-		h.program.Metrics.Modules.Absent(module, gone)
-		cause = messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(gone)}
-	} else if !r.changed {
-		r.first = time.Time{}
+	r.first = time.Time{}
+	if len(r.gone) == 0 {
 		return
 	}
+	gone := slices.SortedFunc(maps.Keys(r.gone), compareObjects)
+	h.program.Metrics.Modules.Absent(module, gone)
+	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(gone)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
-	r.heals.healed(ctx, r.toHeal())
+	r.heals.healed(ctx, gone)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
-	r.changed, r.first = false, time.Time{}
 }
 
 // released are the objects of the modules that have run.

@@ -35,23 +35,17 @@ func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	d.queue(t, delay)
 }
 
-// tellUnstable reports a chart that renders differently from the same inputs, and queues the
-// run that tries again when that was a reason to wait (H6).
+// tellUnstable reports a chart that renders differently from the same inputs (H6).
 func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
-	if o.Unstable == "" {
+	if !o.Unstable {
 		return
 	}
-	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: the chart renders a different manifest each time from the same values: %s", d.name, o.Unstable)})
-	if d.program.Told.Due("unstable "+d.name+" "+o.Unstable, time.Now()) {
-		d.log.Warn("unstable render: the chart renders a different manifest each time from the same values; use values, or look up what was generated before, instead of using random values or the time", "where", o.Unstable, "revision", o.Revision)
+	const text = "the chart renders a different manifest each time from the same values, so its release is left as it is"
+	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", d.name, text)})
+	if d.program.Told.Due("unstable "+d.name, time.Now()) {
+		d.log.Warn("unstable render: "+text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
 	}
-	again := d.program.NewTask(d.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
-	if o.Again == 0 { // there is no reason to try again, so nothing waits; it counts all the same
-		d.program.Metrics.Converge.Looped(again.Cause)
-		return
-	}
-	d.program.Looping(d.log, d.name, "render of "+d.name, again.Cause, o.Again)
-	d.queue(again, o.Again)
+	d.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
 }
 
 // queue queues a run after a delay, in place of one that waits already.

@@ -171,7 +171,7 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 	run.Step("helm uninstall")
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Module, merged)
-	m.HookWaits = hookWaits(run)
+	m.GiveUp = run.Context().Done()
 	existed, err := j.Releases.Uninstall(j.WriteContext, m)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)

@@ -107,7 +107,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Progress = r.operation, r.job.progress(r.run, "installing objects")
-	m.HookWaits = hookWaits(r.run)
+	m.GiveUp = r.run.Context().Done()
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
 		return of.Orphaned, err
@@ -136,12 +136,6 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		r.run.Tell(OwnerPath(r.job.Owner), ObjectsBack{r.job.Known.Gone})
 	}
 	return outcome, nil
-}
-
-// hookWaits makes Helm wait for its hooks until the task is cancelled. It is not WriteContext: giving up a wait leaves
-// nothing pending (H14).
-func hookWaits(run *supervisor.Run) helm.HookWaits {
-	return helm.HookWaits{Until: run.Context().Done(), Report: func(*helm.HookWait) {}}
 }
 
 // operation measures a part of what Helm does.

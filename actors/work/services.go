@@ -104,8 +104,6 @@ type Releases interface {
 	Place(namespaces map[string]string)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
-	// FailedWebhook says who brought the webhook that the text of an error is about; empty for other errors.
-	FailedWebhook(ctx context.Context, text string) string
 	// Objects are those that the chart of a module has with its values; nothing is written.
 	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
 }

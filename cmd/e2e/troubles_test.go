@@ -87,7 +87,6 @@ serviceEnabled: true
 thiefEnabled: true
 guardedEnabled: true
 kindsEnabled: true
-waitsEnabled: true
 lateEnabled: true
 fightEnabled: true
 echoEnabled: true
@@ -113,17 +112,6 @@ echo '{operation: MergePatch, apiVersion: v1, kind: ConfigMap, namespace: '"$NAM
 -- modules/060-kinds/hooks/wait.sh --
 #!/bin/sh
 [ "$1" = --config ] && echo '{configVersion: v1, kubernetes: [{name: monitors, apiVersion: absent.example.com/v1, kind: NeverThere}]}'
--- modules/070-waits/templates/job.yaml --
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: job
-  annotations: {helm.sh/hook: pre-install}
-spec:
-  template:
-    spec:
-      restartPolicy: Never
-      containers: [{name: c, image: none}]
 -- modules/080-late/templates/deployment.yaml --
 apiVersion: apps/v1
 kind: Deployment
@@ -152,14 +140,9 @@ func allTroubles() map[string]troubles {
 			{"Object patches that are refused", []string{`configmaps "later" not found`, "addon-operator logs patches"}, nil},
 			{"3. A module's release cannot be upgraded", []string{"spec.ipFamilyPolicy: Unsupported value", "addon-operator module render service --diff"}, nil},
 			{"4. A chart wants an object that belongs to another release", []string{"ConfigMap NAMESPACE/stolen belongs to release elsewhere", "remove it from one of the two charts, or delete its annotation"}, nil},
-			{"6. A module fails: an object of its chart is forbidden", []string{"the webhook guard.example.com is in ValidatingWebhookConfiguration NAMESPACE", "make its service answer, or delete it"}, nil},
+			{"6. A module fails: an object of its chart is forbidden", []string{"failed calling webhook", "guard.example.com"}, nil},
 			{"7. A hook does not run: its kind does not exist", []string{"binding monitors: waiting for absent.example.com/v1/NeverThere", "install its CRD"}, nil},
 			{"8. A module is not installed, and nothing fails", []string{"declares the dependency redis, which is not in charts/", "helm dependency build"}, nil},
-			{"A Helm hook waits", []string{"Helm hook Job NAMESPACE/job has not finished", "0/3 nodes are available", "kubectl -n NAMESPACE describe pod job-"}, func(h *fixture) {
-				h.changePod("job", func(s *corev1.PodStatus) {
-					s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
-				})
-			}},
 			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late has been Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
 			{"A release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *fixture) {
 				for range 4 {

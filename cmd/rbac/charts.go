@@ -152,7 +152,7 @@ func (g *generator) object(ctx context.Context, o *unstructured.Unstructured, ho
 	if g.options.watch {
 		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to detect deleted objects at once"})
 	}
-	// The operator reports why Pods do not run: what they say, or without Pods the Events (H25, F19).
+	// The operator reports why Pods do not run: what they say, or without Pods the Events (H25).
 	if slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.GetKind()) {
 		for _, resource := range []string{"pods", "events"} {
 			g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: resource}, "", []string{"list"}, why + ", to report why Pods do not run"})

@@ -82,83 +82,32 @@ func Unified(before, after map[string]any, from, to string) string {
 
 // lines are those of an object for a diff, each with its end, as difflib wants them.
 func lines(object map[string]any) []string {
-	all := yamlLines("", object)
-	for i := range all {
-		all[i] += "\n"
+	if object == nil {
+		return nil
 	}
-	return all
-}
-
-// yamlLines is YAML for people, which need not be parsed again. A marshaller quotes a text of
-// several lines as a whole when one of them ends with a space, and folds long ones. Here each line of the text
-// is a line of its own, so that a diff shows the one that differs. Scalars have no lines: see
-// yamlEntry.
-func yamlLines(indent string, value any) []string {
-	var out []string
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			out = append(out, yamlEntry(indent, yamlScalar(key)+":", v[key])...)
-		}
-	case []any:
-		for _, item := range v {
-			inner := yamlLines(indent+"  ", item)
-			if len(inner) == 0 {
-				out = append(out, yamlEntry(indent, "-", item)...)
-				continue
-			}
-			inner[0] = indent + "- " + inner[0][len(indent)+len("- "):]
-			out = append(out, inner...)
-		}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return []string{err.Error() + "\n"}
 	}
-	return out
-}
-
-// yamlEntry is a value below its key, or behind the dash of its item. Lists are not indented below
-// their key, as kubectl writes them.
-func yamlEntry(indent, head string, value any) []string {
-	below := indent + "  "
-	if _, ok := value.([]any); ok {
-		below = indent
-	}
-	inner := yamlLines(below, value)
-	text, _ := value.(string)
-	switch {
-	case len(inner) > 0:
-	case strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
-		if head += " |"; !strings.HasSuffix(text, "\n") {
-			head += "-"
-		}
-		for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-			inner = append(inner, below+line)
-		}
-	default:
-		head += " " + yamlScalar(value)
-	}
-	return append([]string{indent + head}, inner...)
-}
-
-// yamlScalar is a value on one line; an empty map or list is one, too.
-func yamlScalar(value any) string {
-	text, err := yaml.Marshal(value)
-	line := strings.TrimSuffix(string(text), "\n")
-	if err != nil || strings.Contains(line, "\n") {
-		return fmt.Sprintf("%q", value)
-	}
-	return line
+	return slices.Collect(strings.Lines(string(text)))
 }
 
 // shown are both sides without noise and, unless secrets shall be shown, without
 // the values of a Secret and what Mask hides.
 func (c Change) shown(secrets bool) (before, after map[string]any) {
 	before, after = cleaned(c.Before), cleaned(c.After)
-	if gvk := c.Object.GVK; !secrets && gvk.Group == "" && gvk.Kind == "Secret" {
-		maskSecret(before, after)
+	if secrets {
+		return before, after
 	}
-	if !secrets && c.Mask != nil {
-		return HideBoth(before, after, c.Mask)
-	}
-	return before, after
+	return HideBoth(before, after, func(object map[string]any) map[string]any {
+		if gvk := c.Object.GVK; gvk.Group == "" && gvk.Kind == "Secret" {
+			object = withoutData(object)
+		}
+		if c.Mask != nil {
+			object = c.Mask(object)
+		}
+		return object
+	})
 }
 
 // cleaned copies an object without what the API server writes itself: status is a controller's, and
@@ -180,40 +129,21 @@ func cleaned(object map[string]any) map[string]any {
 // lastApplied holds the whole object, and so the values of a Secret, too.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// maskSecret hides the values of a Secret on both sides, in place; where they differ, the marks
-// differ, so that the difference is shown. A side that is nil has nothing to hide.
-func maskSecret(before, after map[string]any) {
-	all := func(string) bool { return true }
+// withoutData is a copy of a Secret without its values.
+func withoutData(secret map[string]any) map[string]any {
+	out := runtime.DeepCopyJSON(secret)
 	for _, field := range []string{"data", "stringData"} {
-		maskTexts(before, after, all, field)
-	}
-	maskTexts(before, after, func(key string) bool { return key == lastApplied }, "metadata", "annotations")
-}
-
-// maskTexts masks texts in the map at a path of both sides.
-func maskTexts(before, after map[string]any, secret func(key string) bool, path ...string) {
-	old, fresh := mapAt(before, path), mapAt(after, path)
-	for key, value := range fresh {
-		if !secret(key) {
-			continue
-		}
-		fresh[key] = masked
-		if known, ok := old[key]; ok && !equalValues(known, value) {
-			fresh[key] = masked + changedMark
+		data, _ := out[field].(map[string]any)
+		for key := range data {
+			data[key] = masked
 		}
 	}
-	for key := range old {
-		if secret(key) {
-			old[key] = masked
-		}
+	metadata, _ := out["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations[lastApplied] != nil {
+		annotations[lastApplied] = masked
 	}
-}
-
-func mapAt(object map[string]any, path []string) map[string]any {
-	for _, field := range path {
-		object, _ = object[field].(map[string]any)
-	}
-	return object
+	return out
 }
 
 // compare collects the leaves that differ. Lists of another length differ as a whole, because it

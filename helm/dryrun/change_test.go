@@ -84,39 +84,6 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 }
 
-// A diff shows the line of a text that differs, also where YAML would quote the text as a
-// whole.
-func TestDiffOfTexts(t *testing.T) {
-	c := changeOf(t, "ConfigMap", "", "")
-	long := strings.Repeat("word ", 40)
-	c.Before = map[string]any{"a": "one: \n\n\ttwo\nthree", "list": []any{"x\ny\n", []any{"in"}, map[string]any{}, map[string]any{"k": int64(1), "l": []any{true}}}, "long": long, "e": "", "nl": "a\n"}
-	c.After = map[string]any{"a": "one: \n\n\ttwo\nfour", "list": []any{"x\nz\n", []any{"in"}, map[string]any{}, map[string]any{"k": int64(1), "l": []any{false}}}, "long": long, "e": "", "nl": "a\n"}
-	want := `@@ -2,16 +2,16 @@
-   one: ` + `
-   
-   	two
--  three
-+  four
- e: ""
- list:
- - |
-   x
--  y
-+  z
- - - in
- - {}
- - k: 1
-   l:
--  - true
-+  - false
- long: "` + long + `"
- nl: "a\n"
-`
-	if _, got, _ := strings.Cut(c.Diff(false), "(planned)\n"); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
-}
-
 func TestDiffOfAChange(t *testing.T) {
 	c := changeOf(t, "ConfigMap", "", "data: {a: b}\nkind: ConfigMap")
 	c.Verb = Created

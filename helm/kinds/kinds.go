@@ -4,11 +4,9 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,13 +35,12 @@ const (
 // Server is what one API server can do. All releases share it. It is read again when the list of
 // APIs changes. It is safe for concurrent use.
 //
-// Its parts are layers: memory keeps what an API has listed before it stopped to answer, cached is
-// client-go's cache over it, mapper finds resources in that, and known keeps what mapper has found.
-// resetMapper empties all but memory.
+// Its parts are layers: lister asks, and notes which APIs do not answer, cached is client-go's cache over it, mapper
+// finds resources in that, and known keeps what mapper has found. resetMapper empties all but the lister.
 type Server struct {
 	http   *http.Client
 	apis   string // URL of the aggregated list of APIs
-	memory *memory
+	lister *lister
 	cached discovery.CachedDiscoveryInterface
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	known  atomic.Pointer[sync.Map] // of schema.GroupVersionKind to *meta.RESTMapping: each object asks several times
@@ -71,8 +68,8 @@ func New(cfg *rest.Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{http: shared, apis: cfg.Host + "/apis"}
-	s.memory = &memory{DiscoveryClient: client, registered: s.isRegistered}
-	s.cached = cache.NewMemCacheClient(s.memory)
+	s.lister = &lister{DiscoveryClient: client, registered: s.isRegistered}
+	s.cached = cache.NewMemCacheClient(s.lister)
 	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
 	s.known.Store(&sync.Map{})
 	return s, nil
@@ -81,8 +78,7 @@ func New(cfg *rest.Config) (*Server, error) {
 // Capabilities returns what templates see as .Capabilities. The pointer stays
 // the same as long as nothing changed, so it serves as a key for rendered
 // manifests. Kinds that appear later are seen at the next call (H11): one
-// conditional request shows whether the list of APIs changed. APIs that do not answer
-// keep the kinds that they had (P13); Unknown are those that never listed any.
+// conditional request shows whether the list of APIs changed.
 func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := s.undisturbed(ctx); known != nil {
 		return known, nil
@@ -93,13 +89,19 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 		return known, nil
 	}
 	asked := time.Now()
-	etag, changed, err := s.probe(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("request the APIs of the API server: %w", err)
+	s.mu.Lock()
+	first := s.capabilities == nil
+	s.mu.Unlock()
+	etag, changed := "", true
+	if !first {
+		var err error
+		if etag, changed, err = s.probe(ctx); err != nil {
+			return nil, fmt.Errorf("request the APIs of the API server: %w", err)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.capabilities != nil && !changed && !s.doubtful() && time.Since(s.loaded) < versionAge {
+	if s.capabilities != nil && !changed && !s.lister.unlisted() && time.Since(s.loaded) < versionAge {
 		s.asked = asked
 		return s.capabilities, nil
 	}
@@ -113,24 +115,6 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 		s.capabilities = fresh
 	}
 	return s.capabilities, nil
-}
-
-// VersionsOf lists the API versions in which the server serves a kind, as far as that is known; it
-// makes no request.
-func (s *Server) VersionsOf(kind string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.capabilities == nil {
-		return nil
-	}
-	var versions []string
-	for _, entry := range s.capabilities.APIVersions { // versions, and versions with a kind
-		if version, ok := strings.CutSuffix(entry, "/"+kind); ok {
-			versions = append(versions, version)
-		}
-	}
-	slices.Sort(versions)
-	return versions
 }
 
 // Watch makes the answers of unchanged take the place of requests: it reports whether no definition
@@ -149,40 +133,18 @@ func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
 	unchanged, asked, known := s.unchanged, s.asked, s.capabilities
 	fresh := time.Since(s.loaded) < versionAge
 	s.mu.Unlock()
-	if away, _ := s.memory.allAway(); len(away) > 0 || unchanged == nil || !unchanged(ctx, asked) || !fresh {
+	if len(s.lister.allAway()) > 0 || unchanged == nil || !unchanged(ctx, asked) || !fresh {
 		return nil
 	}
 	return known
 }
 
-// doubtful reports that an API is missing in the list though it is registered. The list may be
-// right again without another ETag, so it is read again each time.
-func (s *Server) doubtful() bool {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
-	for _, err := range s.memory.away {
-		if errors.Is(err, errNotListed) {
-			return true
-		}
-	}
-	return false
-}
-
-// Away are the APIs that did not answer when the kinds were read last, sorted.
-func (s *Server) Away() []schema.GroupVersion {
-	away, _ := s.memory.allAway()
-	return away
-}
-
-// Unknown are those of Away whose kinds are not known: they have not answered since the
-// start. Whether one of their kinds exists has no answer for a template.
-func (s *Server) Unknown() []schema.GroupVersion {
-	_, unknown := s.memory.allAway()
-	return unknown
-}
+// Away are the APIs that did not answer when the kinds were read last, sorted. Whether one of their kinds exists has no
+// answer for a template.
+func (s *Server) Away() []schema.GroupVersion { return s.lister.allAway() }
 
 // Reach returns an AwayError when the server of a group's API does not answer.
-func (s *Server) Reach(group string) error { return s.memory.awayIn(group) }
+func (s *Server) Reach(group string) error { return s.lister.awayIn(group) }
 
 // Forget makes the next call of Capabilities read everything again.
 func (s *Server) Forget() {

@@ -66,16 +66,13 @@ func (a *Asked) Answers() (answers map[string]bool, all bool) {
 	return maps.Clone(a.answers), a.lists > a.asks
 }
 
-// Same reports whether the questions of another render would be answered as they were, and can be
-// answered at all. It counts as asking them, so it is for an Asked that no render uses.
-func (a *Asked) Same(answers map[string]bool) bool {
-	for version, answer := range answers {
-		a.lists++
-		if a.versions.Has(version) != answer {
-			return false
-		}
+// Answer answers the questions of an earlier render; all is that of Answers. It is false for an API whose kinds are
+// unknown. It is for an Asked that no render uses.
+func (a *Asked) Answer(questions []string, all bool) (map[string]bool, bool) {
+	for _, version := range questions {
+		a.versions.Has(version)
 	}
-	return len(a.Unanswered()) == 0
+	return a.answers, len(a.about) == 0 && (!all || len(a.unknown) == 0)
 }
 
 func (a *Asked) ask(version string, answer bool) {
@@ -84,7 +81,8 @@ func (a *Asked) ask(version string, answer bool) {
 	a.asks++
 	a.answers[version] = answer
 	for _, gv := range a.unknown {
-		if strings.HasPrefix(version, gv.String()+"/") && !slices.Contains(a.about, gv) {
+		of := !answer && version == gv.String() || strings.HasPrefix(version, gv.String()+"/")
+		if of && !slices.Contains(a.about, gv) {
 			a.about = append(a.about, gv)
 		}
 	}

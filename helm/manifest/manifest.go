@@ -69,34 +69,16 @@ func Parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// IsStream reports whether a document that Helm takes for one may be several for a YAML parser: of
-// two separators in a row, Split leaves the second in the document.
-func IsStream(document string) bool {
-	return strings.HasPrefix(document, "---") || strings.Contains(document, "\n---")
-}
-
-// Tree parses one document that is within the limits; data is the same in JSON.
-func Tree(document string) (tree any, data []byte, err error) {
-	if data, err = yaml.YAMLToJSON([]byte(document)); err == nil {
-		err = utiljson.Unmarshal(data, &tree)
-	}
-	return tree, data, err
-}
-
-// parseDocument never quotes the document in an error: it may be a Secret.
+// parseDocument makes objects of one document. A list is flattened; an empty document has no objects. An error never
+// quotes the document: it may be a Secret.
 func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
-	tree, _, err := Tree(string(document))
+	data, err := yaml.YAMLToJSON(document)
 	if err != nil {
 		return nil, err
 	}
-	return FromTree(tree)
-}
-
-// FromTree makes objects of a parsed document. They share its maps, so the caller does not use it
-// any more. A list is flattened; an empty document has no objects.
-func FromTree(tree any) ([]*unstructured.Unstructured, error) {
-	if tree == nil {
-		return nil, nil
+	var tree any
+	if err := utiljson.Unmarshal(data, &tree); err != nil || tree == nil {
+		return nil, err
 	}
 	fields, ok := tree.(map[string]any)
 	if !ok {

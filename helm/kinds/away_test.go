@@ -19,11 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// aggregator is an API server that lists all kinds at once, or each group alone, as old
-// ones do. Besides its own kinds it has those of a group with a server of its own.
+// aggregator is an API server that lists all kinds at once. Besides its own kinds it has those of a group with a server
+// of its own.
 type aggregator struct {
-	legacy bool
-
 	mu         sync.Mutex
 	state      string // of the group: "", "away", "unlisted", "empty", "gone"
 	registered int    // status of the APIService
@@ -44,47 +42,13 @@ func (a *aggregator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/version":
 		answer(w, version.Info{GitVersion: "v1.36.0", Major: "1", Minor: "36"})
 	case path == "/api" || path == "/apis":
-		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") && !a.legacy {
-			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
-			_ = json.NewEncoder(w).Encode(a.all(path))
-			return
-		}
-		a.groups(w, path)
+		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+		_ = json.NewEncoder(w).Encode(a.all(path))
 	case strings.HasPrefix(path, "/apis/apiregistration.k8s.io/v1/apiservices/"):
 		w.WriteHeader(a.registered)
-	case path == "/apis/apps/v1":
-		answer(w, listOf("apps/v1", "deployments", "Deployment"))
-	case path == "/apis/metrics.example.com/v1beta1" && a.state == "":
-		answer(w, listOf("metrics.example.com/v1beta1", "things", "Thing"))
-	case path == "/apis/metrics.example.com/v1beta1" && a.state == "away":
-		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}
-}
-
-func listOf(gv, name, kind string) metav1.APIResourceList {
-	return metav1.APIResourceList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv,
-		APIResources: []metav1.APIResource{{Name: name, Kind: kind, Namespaced: true, Verbs: metav1.Verbs{"get"}}},
-	}
-}
-
-func (a *aggregator) groups(w http.ResponseWriter, path string) {
-	if path == "/api" {
-		answer(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}})
-		return
-	}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	add := func(group, v string) {
-		gv := metav1.GroupVersionForDiscovery{GroupVersion: group + "/" + v, Version: v}
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{gv}, PreferredVersion: gv})
-	}
-	add("apps", "v1")
-	if a.state == "" || a.state == "away" {
-		add(otherGroup, otherVersion)
-	}
-	answer(w, list)
 }
 
 func (a *aggregator) all(path string) apidiscovery.APIGroupDiscoveryList {
@@ -166,46 +130,37 @@ func seen(t *testing.T, s *Server) string {
 	if len(s.Away()) > 0 {
 		words = append(words, "away")
 	}
-	if len(s.Unknown()) > 0 {
-		words = append(words, "unknown")
-	}
 	return strings.Join(words, " ")
 }
 
-// P13: a kind whose API cannot be asked is as it was when it was asked last, and unknown when
-// it never was. It is gone when its API is registered no more.
-func TestMemoryOfKinds(t *testing.T) {
-	for _, legacy := range []bool{false, true} {
-		name := map[bool]string{false: "aggregated", true: "legacy"}[legacy]
-		t.Run(name, func(t *testing.T) {
-			a := &aggregator{legacy: legacy, registered: http.StatusOK}
-			s := a.server(t)
-			for _, step := range []struct {
-				state      string
-				registered int
-				want       string
-			}{
-				{"", 200, "mapped version kind"},
-				{"away", 200, "mapped version kind away"},
-				{"", 200, "mapped version kind"},
-				{"unlisted", 200, "mapped version kind away"},
-				{"unlisted", 500, "mapped version kind away"},
-				{"empty", 200, "mapped version kind away"},
-				{"", 200, "mapped version kind"},
-				{"gone", 404, "gone"},
-				{"", 200, "mapped version kind"},
-				{"gone", 403, "gone"},
-			} {
-				a.become(step.state, step.registered)
-				if got := seen(t, s); got != step.want {
-					t.Errorf("%q with APIService %d: %s, want %s", step.state, step.registered, got, step.want)
-				}
-			}
-			a.become("away", http.StatusForbidden)
-			if got := seen(t, a.server(t)); got != "unknown version away unknown" {
-				t.Errorf("started while it is away: %s", got)
-			}
-		})
+// P13: a kind whose API cannot be asked is unknown. It is gone when its API is registered no more.
+func TestAway(t *testing.T) {
+	a := &aggregator{registered: http.StatusOK}
+	s := a.server(t)
+	for _, step := range []struct {
+		state      string
+		registered int
+		want       string
+	}{
+		{"", 200, "mapped version kind"},
+		{"away", 200, "unknown away"},
+		{"", 200, "mapped version kind"},
+		{"unlisted", 200, "unknown away"},
+		{"unlisted", 500, "unknown away"},
+		{"empty", 200, "unknown version away"},
+		{"", 200, "mapped version kind"},
+		{"gone", 404, "gone"},
+		{"", 200, "mapped version kind"},
+		{"gone", 403, "gone"},
+	} {
+		a.become(step.state, step.registered)
+		if got := seen(t, s); got != step.want {
+			t.Errorf("%q with APIService %d: %s, want %s", step.state, step.registered, got, step.want)
+		}
+	}
+	a.become("away", http.StatusForbidden)
+	if got := seen(t, a.server(t)); got != "unknown away" {
+		t.Errorf("started while it is away: %s", got)
 	}
 }
 
@@ -231,5 +186,9 @@ func TestAskedCapabilities(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("%s: %q, want %q", text, out.String(), want)
 		}
+	}
+	a := NewAsked(&chartutil.Capabilities{}, []schema.GroupVersion{thing.GroupVersion()})
+	if _, ok := a.Answer([]string{"metrics.example.com/v1beta1"}, false); ok || len(a.Unanswered()) != 1 {
+		t.Error("a version that is not listed, because its API is away, counts as absent")
 	}
 }

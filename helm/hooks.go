@@ -1,0 +1,168 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/resource"
+)
+
+// waitSlice is how long Helm waits at a time. Its waits have no context: a wait that is given up ends with its slice.
+const waitSlice = 2 * time.Second
+
+// WatchUntilReady implements kube.Interface: it is Helm's own wait for the Jobs and Pods of a hook (H14).
+func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
+	return k.await(timeout, fmt.Sprintf("Helm hook %s did not finish within %s; the next attempt begins it again", namesOf(list), timeout),
+		func(slice time.Duration) error { return k.Client.WatchUntilReady(list, slice) })
+}
+
+// WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are created again.
+func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
+	return k.await(timeout, fmt.Sprintf("%s still exists %s after its deletion; does it have a finalizer?", namesOf(list), timeout),
+		func(slice time.Duration) error { return k.Client.WaitForDelete(list, slice) })
+}
+
+// await lets Helm wait until what it waits for is there, the wait is given up, or the operation is cancelled; late is
+// the error when the time is over.
+func (k *cluster) await(timeout time.Duration, late string, forSlice func(time.Duration) error) error {
+	for end := time.Now().Add(timeout); ; {
+		err := forSlice(min(time.Until(end), waitSlice))
+		if !wait.Interrupted(err) && k.op.ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-k.op.giveUp:
+			return errors.New("the wait for a Helm hook was given up; the next attempt begins it again")
+		case <-k.op.ctx.Done():
+			return k.op.ctx.Err()
+		default:
+		}
+		if !time.Now().Before(end) {
+			return errors.New(late)
+		}
+	}
+}
+
+func namesOf(list kube.ResourceList) string {
+	var names []string
+	for _, info := range list {
+		names = append(names, objectOfInfo(info).String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// GetPodList implements kube.InterfaceLogs. Helm makes the client for that in IsReachable.
+func (k *cluster) GetPodList(namespace string, o metav1.ListOptions) (*corev1.PodList, error) {
+	if err := k.Client.IsReachable(); err != nil {
+		return nil, err
+	}
+	return k.Client.GetPodList(namespace, o)
+}
+
+// createHook creates the objects of a hook. What an interrupted operation has left of it is deleted first: Helm does
+// that only where the policy of the hook says so, and fails otherwise, without end.
+func (k *cluster) createHook(list kube.ResourceList) (*kube.Result, error) {
+	created, err := k.Client.Create(list)
+	holdsData := func(info *resource.Info) bool { return spareData(objectOfInfo(info)) }
+	if !apierrors.IsAlreadyExists(err) || slices.ContainsFunc(list, holdsData) {
+		return created, err
+	}
+	if _, errs := k.Delete(list); len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if err := k.WaitForDelete(list, k.op.home.options.Timeout); err != nil {
+		return nil, err
+	}
+	return k.Client.Create(list)
+}
+
+// Delete implements kube.Interface. Helm deletes objects of hooks with it, before it creates them
+// again and when their policy requires it. An object that no hook of this release has left stays (H7): Helm would
+// delete it only because a hook has its name.
+func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
+	var errs []error
+	for _, info := range list {
+		o := objectOfInfo(info)
+		live, exists, err := k.op.home.live.look(k.op.ctx, o)
+		why := ""
+		if err == nil && exists {
+			why, err = notOfHook(k.op, live)
+		}
+		if err != nil {
+			return &kube.Result{}, []error{err}
+		}
+		if why != "" {
+			errs = append(errs, fmt.Errorf("a Helm hook of the chart would replace %s, but %s; "+
+				"rename the hook, or delete the object if nobody needs it", o, why))
+		}
+	}
+	if len(errs) > 0 {
+		k.refused = &Error{Kind: Foreign, Release: k.op.release, Err: errors.Join(errs...)}
+		return &kube.Result{}, []error{k.refused}
+	}
+	return k.Client.Delete(list)
+}
+
+// notOfHook returns why an object is not one that a hook of this release has left. Helm and older operators do not
+// name the release of a hook; what they have left may be ours. A release that is gone, or has no module any more
+// (Module.Orphaned), is in nobody's way.
+func notOfHook(op *operation, live *metav1.PartialObjectMetadata) (why string, err error) {
+	if live == nil {
+		return "the operator may not read it, so its owner is unknown", nil
+	}
+	them := ownerIn(live)
+	if isOther(them, op.us()) {
+		return fmt.Sprintf("it belongs to release %s in namespace %s", them.name, them.namespace), nil
+	}
+	if live.Annotations[release.HookAnnotation] == "" && them != op.us() {
+		return "no Helm hook has made it: it has no annotation " + release.HookAnnotation, nil
+	}
+	of := live.Labels[MarkLabel]
+	if of == "" || of == op.release {
+		return "", nil
+	}
+	if op.takes.orphaned != nil {
+		if orphaned, err := op.takes.orphaned(of); err != nil || orphaned {
+			return "", err
+		}
+	}
+	home, err := op.home.homes.holding(op.ctx, of)
+	if err != nil {
+		return "", err
+	}
+	if state, err := home.records.look(op.ctx, of); err != nil || len(state.Revisions) == 0 {
+		return "", err
+	}
+	return "it is of a Helm hook of release " + of, nil
+}
+
+// withoutDone leaves out the pre-delete hooks that have succeeded before an uninstall was interrupted: the objects
+// that they need may be gone.
+func withoutDone(rel *release.Release) {
+	if rel.Info.Status != release.StatusUninstalling {
+		return
+	}
+	rel.Hooks = slices.DeleteFunc(slices.Clone(rel.Hooks), func(h *release.Hook) bool {
+		return h.LastRun.Phase == release.HookPhaseSucceeded && slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete})
+	})
+}
+
+// keepRuns copies to hooks what a record knows of the runs of the same ones.
+func keepRuns(to, recorded []*release.Hook) {
+	for _, h := range to {
+		for _, before := range recorded {
+			if before.Path == h.Path && before.Manifest == h.Manifest {
+				h.LastRun = before.LastRun
+			}
+		}
+	}
+}

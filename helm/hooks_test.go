@@ -1,0 +1,391 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// jobHooks has an account and a Job for each event, and an object between them.
+const jobHooks = `
+-- templates/before.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: before
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-weight: "-5"}
+-- templates/after.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: after
+  annotations: {helm.sh/hook: "post-install,post-upgrade", helm.sh/hook-weight: "-5", helm.sh/hook-delete-policy: "before-hook-creation,hook-succeeded"}
+-- templates/job.yaml --
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: job
+  annotations: {helm.sh/hook: "post-install,post-upgrade", helm.sh/hook-delete-policy: "{{ .Values.waits.policy | default "before-hook-creation" }}"}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      serviceAccountName: after
+      containers: [{name: c, image: none, args: ["{{ .Values.waits.arg }}"]}]
+-- templates/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+data: {arg: "{{ .Values.waits.arg }}"}
+`
+
+func (f *fixture) job(name string) *batchv1.Job {
+	f.Helper()
+	job, err := f.kube.BatchV1().Jobs(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && job.DeletionTimestamp != nil {
+		return nil
+	}
+	must(f, err)
+	return job
+}
+
+func (f *fixture) account(name string) (uid string) {
+	f.Helper()
+	a, err := f.kube.CoreV1().ServiceAccounts(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return ""
+	}
+	must(f, err)
+	return string(a.UID)
+}
+
+// endPods ends the Pods of a Job that are pending, as a kubelet would; other than that they stay so: there are no nodes.
+func (f *fixture) endPods(job string, phase corev1.PodPhase) {
+	f.Helper()
+	pods := f.kube.CoreV1().Pods(f.namespace)
+	list, err := pods.List(f.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+	must(f, err)
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending {
+			p.Status.Phase = phase
+			_, _ = pods.UpdateStatus(f.Context(), &p, metav1.UpdateOptions{}) // again, where another client was faster
+		}
+	}
+}
+
+// awaits plays the kubelet for a Job until something is done.
+func (f *fixture) awaits(done <-chan error, job string) {
+	f.Helper()
+	f.eventually(func() bool {
+		select {
+		case err := <-done:
+			if err != nil {
+				f.Fatalf("error = %v\nlog:\n%s", err, f.log)
+			}
+			return true
+		default:
+			f.endPods(job, corev1.PodSucceeded)
+			return false
+		}
+	})
+}
+
+const podHook = `
+-- templates/pod.yaml --
+apiVersion: v1
+kind: Pod
+metadata:
+  name: hook
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-delete-policy: "before-hook-creation"}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: none}]
+-- templates/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+`
+
+// applying runs Apply in parallel with the test, which plays the kubelet.
+func (f *fixture) applying(ctx context.Context, m Module) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := f.client.Apply(ctx, m)
+		done <- err
+	}()
+	return done
+}
+
+// finishHook waits for a pending hook pod and sets its phase.
+func (f *fixture) finishHook(phase corev1.PodPhase) {
+	f.Helper()
+	pods := f.kube.CoreV1().Pods(f.namespace)
+	f.eventually(func() bool {
+		pod, err := pods.Get(f.Context(), "hook", metav1.GetOptions{})
+		if err != nil || pod.Status.Phase != corev1.PodPending {
+			return false
+		}
+		pod.Status.Phase = phase
+		_, err = pods.UpdateStatus(f.Context(), pod, metav1.UpdateOptions{})
+		return err == nil
+	})
+}
+
+// H14: an object waits for its hook; a failed hook fails the release, a
+// cancelled wait ends at once.
+func TestHookPod(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "m", podHook)
+	done := f.applying(t.Context(), m)
+	f.finishHook(corev1.PodFailed)
+	var problem *Error
+	if err := <-done; !errors.As(err, &problem) || problem.Kind != Failed || !strings.Contains(err.Error(), "pod hook failed") {
+		t.Fatalf("error = %v", err)
+	}
+	f.wantRevisions("m", "1 failed")
+	if f.configMap("config") != nil {
+		t.Error("objects were created although the hook before them failed")
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done = f.applying(ctx, m)
+	f.eventually(func() bool {
+		pod, err := f.kube.CoreV1().Pods(f.namespace).Get(t.Context(), "hook", metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == corev1.PodPending
+	})
+	cancel()
+	if err := <-done; !errors.As(err, &problem) || problem.Kind != Cancelled {
+		t.Fatalf("error = %v", err)
+	}
+
+	done = f.applying(t.Context(), m)
+	// The pod of the cancelled run may still be seen here: Helm deletes it first.
+	f.eventually(func() bool {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("error = %v", err)
+			}
+			return true
+		default:
+			pods := f.kube.CoreV1().Pods(f.namespace)
+			if pod, err := pods.Get(t.Context(), "hook", metav1.GetOptions{}); err == nil && pod.Status.Phase == corev1.PodPending {
+				pod.Status.Phase = corev1.PodSucceeded
+				_, _ = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+			}
+			return false
+		}
+	})
+	f.wantRevisions("m", "1 deployed")
+	f.apply(m, Skipped, 1)
+}
+
+// interrupted applies a module, and cancels that as soon as a Job of its hooks runs.
+func (f *fixture) interrupted(m Module, job string) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	done := f.applying(ctx, m)
+	f.eventually(func() bool { j := f.job(job); return j != nil && j.Status.Active == 1 })
+	cancel()
+	var problem *Error
+	if err := <-done; !errors.As(err, &problem) || problem.Kind != Cancelled {
+		f.Fatalf("error = %v", err)
+	}
+	f.restart()
+}
+
+// finishes applies a module whose hook waits, and lets that end.
+func (f *fixture) finishes(m Module, job string) {
+	f.Helper()
+	f.awaits(f.applying(f.Context(), m), job)
+}
+
+// H14: a hook that was interrupted begins again, whatever its delete policy; so does one that has not ended in time.
+func TestHookBeginsAgain(t *testing.T) {
+	for _, policy := range []string{"before-hook-creation", "hook-failed", "hook-succeeded"} {
+		t.Run(policy, func(t *testing.T) {
+			f := start(t)
+			m := moduleOf(t, "waits", jobHooks).with("arg", "one").with("policy", policy)
+			f.interrupted(m, "job")
+			job := f.job("job")
+			f.setStatus("waits", 1, "pending-install") // the operator was killed
+			f.restart()
+			f.finishes(m, "job")
+			f.wantRevisions("waits", "1 deployed")
+			if now := f.job("job"); now != nil && now.UID == job.UID || job == nil {
+				t.Error("the hook did not begin again")
+			}
+			if f.account("after") != "" {
+				t.Error("hook-succeeded is not obeyed")
+			}
+			f.apply(m, Skipped, 1)
+
+			f.client.root.options.Timeout = 100 * time.Millisecond
+			wantError(t, f.refuse(m.with("arg", "two"), Failed), "Helm hook Job "+f.namespace+"/job did not finish within 100ms")
+			f.restart()
+			f.finishes(m.with("arg", "two"), "job")
+			f.wantRevisions("waits", "1 superseded", "2 failed", "3 deployed")
+		})
+	}
+}
+
+// H14: what is put back is no other version of the release: its upgrade hooks do not run.
+func TestHealRunsNoHooks(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "waits", jobHooks).with("arg", "one")
+	f.finishes(m, "job")
+	job, before := f.job("job"), f.account("before")
+	f.deleteConfigMap("config")
+	f.caughtUp()
+	if plan, err := f.client.Plan(t.Context(), m); err != nil || len(plan.Hooks) > 0 || plan.Action != Upgraded {
+		t.Errorf("plan: %+v, %v; want an upgrade without hooks", plan, err)
+	}
+	f.apply(m, Upgraded, 2)
+	if f.configMap("config") == nil {
+		t.Error("the object is absent")
+	}
+	f.patch("configmaps", "config", `{"data":{"arg":"drift"}}`)
+	m.Drifted = []Object{{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: f.namespace, Name: "config"}}
+	f.apply(m, Upgraded, 3)
+	if f.configMap("config")["arg"] != "one" {
+		t.Error("the drift is still there")
+	}
+	m.Drifted = nil
+	if f.job("job").UID != job.UID || f.account("before") != before {
+		t.Error("upgrade hooks have run")
+	}
+	f.finishes(m.with("arg", "two"), "job")
+	if f.job("job").UID == job.UID {
+		t.Error("upgrade hooks did not run for another manifest")
+	}
+}
+
+// H14: an uninstall that was interrupted runs its hooks again, but for those whose objects it has deleted by then.
+func TestUninstallBeginsAgain(t *testing.T) {
+	f := start(t)
+	events := strings.NewReplacer("pre-install,pre-upgrade", "pre-delete", "post-install,post-upgrade", "post-delete", ".waits.", ".gone.")
+	m := moduleOf(t, "gone", events.Replace(jobHooks)).with("arg", "one")
+	f.apply(m, Installed, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	uninstall := func(ctx context.Context) <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- second(f.client.Uninstall(ctx, m)) }()
+		return done
+	}
+	done := uninstall(ctx)
+	f.eventually(func() bool { j := f.job("job"); return j != nil && j.Status.Active == 1 })
+	f.wantRevisions("gone", "1 uninstalling")
+	cancel()
+	<-done
+	f.wantRevisions("gone", "1 uninstalling")
+	job, before := f.job("job"), f.account("before")
+	if f.configMap("config") != nil || before == "" {
+		t.Error("post-delete hooks must run when the objects are gone")
+	}
+	f.restart()
+	done = uninstall(t.Context())
+	f.eventually(func() bool { j := f.job("job"); return j != nil && j.UID != job.UID })
+	f.awaits(done, "job")
+	f.wantRevisions("gone")
+	if f.account("before") != before {
+		t.Error("the pre-delete hook has run again")
+	}
+}
+
+// requestLog collects the requests of a client.
+type requestLog struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *requestLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.list
+	l.list = nil
+	return list
+}
+
+// record restarts the client and collects its requests, but not those of its watches.
+func (f *fixture) record() *requestLog {
+	f.Helper()
+	l := &requestLog{}
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			l.mu.Lock()
+			l.list = append(l.list, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+			l.mu.Unlock()
+			return next.RoundTrip(r)
+		})
+	}
+	f.restart()
+	return l
+}
+
+// H8: the connection, and with it the operator, dies after each single write
+// of an install and of an upgrade; a new client always gets through.
+func TestApplyCutAfterEachWrite(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple")
+	var left atomic.Int64
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if left.Load() < 0 || r.Method != http.MethodGet && left.Add(-1) < 0 {
+				return nil, errors.New("connection lost")
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	const unlimited = 1 << 40
+	cut := func(m Module, writes int64) (through bool) {
+		f.restart()
+		left.Store(writes)
+		_, err := f.client.Apply(t.Context(), m)
+		left.Store(unlimited)
+		f.restart()
+		return err == nil
+	}
+	check := func(m Module, text string) {
+		t.Helper()
+		must(t, second(f.client.Apply(t.Context(), m)))
+		f.apply(m, Skipped, 0)
+		if f.configMap("simple-a")["text"] != text || f.configMap("simple-b") == nil {
+			t.Fatal("the objects are not as the module wants them")
+		}
+	}
+	for writes := int64(0); ; writes++ {
+		through := cut(m.with("text", "new"), writes)
+		check(m.with("text", "new"), "new")
+		f.uninstall("simple", true)
+		if through {
+			t.Logf("install: cut after each of %d writes", writes)
+			break
+		}
+	}
+	check(m.with("text", "start"), "start")
+	for writes := int64(0); ; writes++ {
+		text := fmt.Sprint("text ", writes)
+		through := cut(m.with("text", text), writes)
+		check(m.with("text", text), text)
+		if through {
+			t.Logf("upgrade: cut after each of %d writes", writes)
+			break
+		}
+	}
+}
