@@ -47,6 +47,7 @@ func moduleCRDName() string { return moduleResource().GroupResource().String() }
 // the API server drops.
 type ModuleStatus struct {
 	ObservedGeneration          int64              `json:"observedGeneration,omitempty"`
+	ObservedConfig              string             `json:"observedConfig,omitempty"`
 	Phase                       string             `json:"phase"`
 	Enabled                     bool               `json:"enabled"`
 	EnabledReason               string             `json:"enabledReason,omitempty"`

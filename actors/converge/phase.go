@@ -42,10 +42,12 @@ func Phases() shared.Phases[convergePhase] {
 	}
 }
 
-// become is the only way to change the phase.
+// become is the only way to change the phase. What is shown of all modules follows from it: a change that is due is not in
+// force (J14).
 func (r *reloads) become(to convergePhase) {
 	Phases().Change(r.log, "converge", r.phase, to)
 	r.phase = to
+	r.program.Changed.Note("")
 }
 
 // begun: the first reload has.

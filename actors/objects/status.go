@@ -50,14 +50,14 @@ type Facts struct {
 
 // Status is what an object says of a module. With equal input and conditions that do not change it
 // is the same at any time, so that the caller writes only what differs (J15). Handled requests are
-// copied from the object: the caller sets them before.
+// copied from the object, as is the observed ConfigMap: the caller sets them.
 func Status(m view.Module, f Facts) kube.ModuleStatus {
 	b := builder{m, f}
 	old := f.Object.Status
 	s := kube.ModuleStatus{
 		ObservedGeneration: f.Object.Generation, Phase: b.name(m.State), Enabled: m.Enabled, EnabledReason: b.text(cmp.Or(m.Off, m.On)),
 		Order: m.Order, Maintenance: m.Maintenance, LastRun: b.lastRun(), Hooks: b.hooks(), Objects: b.health(), Drift: b.drift(), Problems: b.problems(),
-		LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
+		ObservedConfig: old.ObservedConfig, LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
 		Conditions: own(old.Conditions),
 	}
 	// The revision is known from the last run in this process; that of a disabled module is

@@ -222,8 +222,36 @@ func (q queued) message(phase Phase) string {
 	return text
 }
 
-// queuedRuns are the runs that wait in a queue, by module. Of a group that has begun it is not known which modules
-// are still to run.
+// reloads is the reload that waits in the main queue, or has begun and not yet found out what to run; nil for none. All
+// modules may have to run then. A group of modules that has begun is one, too, for those of it.
+func reloads(s QueueStatus) *queued {
+	for i, t := range s.Head {
+		q := queued{queue: messages.MainQueue, cause: t.Cause}
+		if s.InProgress && i > 0 {
+			q.owner, q.what = s.Head[0].Owner, s.Head[0].What()
+		}
+		switch w := t.Work.(type) {
+		case messages.ReloadModules, messages.RunModules:
+			return &q
+		case messages.DiscoverModules:
+			if len(w.Modules) == 0 {
+				return &q
+			}
+		}
+	}
+	return nil
+}
+
+// dueIn reports whether an enabled module is to run because of such a reload. Of a group that has begun it is one that has
+// not begun since.
+func (m *Module) dueIn(main QueueStatus, converge ConvergeStatus) bool {
+	if group, ok := main.Head[0].Work.(messages.RunModules); ok && main.InProgress {
+		return slices.Contains(group.Names, m.Name) && (m.LastRun == nil || m.LastRun.Began.Before(main.Since))
+	}
+	return slices.Contains(converge.Enabled, m.Name)
+}
+
+// queuedRuns are the runs that wait in a queue, by module.
 func queuedRuns(name string, s QueueStatus) map[string]queued {
 	runs := map[string]queued{}
 	for i, t := range s.Head {
@@ -239,6 +267,8 @@ func queuedRuns(name string, s QueueStatus) map[string]queued {
 		case messages.RunModule:
 		case messages.RunModules:
 			names = w.Names
+		case messages.DiscoverModules: // they run after it
+			names = w.Modules
 		default:
 			continue
 		}
