@@ -18,11 +18,11 @@ import (
 	"addon-operator/actors/moduleobjects"
 	"addon-operator/actors/modules"
 	"addon-operator/actors/monitors"
+	"addon-operator/actors/queues"
 	"addon-operator/actors/schedules"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -184,7 +184,7 @@ func (o *Operator) NotInForce() map[string]string {
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
-// queues when they are needed (named_queues.go), and stops all in order.
+// queues when they are needed, and stops all in order.
 type operator struct {
 	program  *shared.Program
 	ctx      context.Context
@@ -195,7 +195,6 @@ type operator struct {
 	modules  map[string]addons.Module
 	global   addons.Global
 	spawning []*actor.PID // wait for the modules that they asked for; config answers in their order
-	queues   namedQueues
 	stages   supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
@@ -213,7 +212,7 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *shared.Program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, queues: newNamedQueues()}
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}}
 }
 
 // Receive implements actor.Actor.
@@ -225,10 +224,6 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
-	case messages.UseQueues:
-		o.useQueues(ctx, msg)
-	case messages.QueueEmpty:
-		o.queueEmpty(ctx, msg)
 	case work.SpawnModules: // answered when config has the sections, unless it fails here
 		if err := o.spawnModules(ctx, msg); err != nil {
 			ctx.Respond(work.ModulesSpawned{Err: err})
@@ -242,7 +237,6 @@ func (o *operator) Receive(ctx actor.Context) {
 		if o.stages.Terminated(ctx, msg.Who) {
 			ctx.Stop(ctx.Self())
 		}
-		o.queueTerminated(ctx, msg.Who)
 	default:
 		shared.Unhandled(ctx, o.program.Log)
 	}
@@ -266,7 +260,6 @@ func (o *operator) started(ctx actor.Context) {
 		o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, b.sections[m.Key]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
-	o.useQueues(ctx, messages.UseQueues{Owner: messages.GlobalHooks, Queues: hooks.Queues(b.globalHooks)})
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, work.ObjectsPath, moduleobjects.New(o.ctx, o.program, b.suspended))
 	}
@@ -285,6 +278,19 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 	}
 	o.children[path] = true
 	o.stages.AddTo(stage, pid)
+}
+
+// enqueue hands tasks to a queue, which begins with its first task and stays (F1).
+func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
+	if !o.stopping {
+		o.spawnQueue(ctx, msg.Queue)
+		ctx.Send(o.program.PID(work.QueuePath+msg.Queue), msg)
+	}
+}
+
+// spawnQueue does nothing for a queue that exists.
+func (o *operator) spawnQueue(ctx actor.Context, name string) {
+	o.spawn(ctx, stageQueues, work.QueuePath+name, queues.New(o.program, name))
 }
 
 // spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config

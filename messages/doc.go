@@ -21,9 +21,6 @@
 //	TaskDone             owner             queue, run
 //	TaskFailed           owner             queue
 //	EndAttempts          queue, converge   owner
-//	UseQueues            module, global    operator
-//	EndQueue             operator          queue
-//	QueueEmpty           queue             operator
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server

@@ -59,9 +59,7 @@ type Initial struct {
 	// Refused and SecretRefused say why the ConfigMap, or the Secret with values, is not in force
 	// from the start: Data and Secret are the last valid contents that were kept (P3).
 	Refused, SecretRefused error
-	// Written is the annotation of the ConfigMap that lists which values hooks wrote.
-	Written string
-	Secret  InitialSecret
+	Secret                 InitialSecret
 }
 
 // New makes config with the contents that boot has read and checked. Watches begin only in
@@ -265,19 +263,27 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 		// After the values with which it was written: what it allows may follow from them.
 		defer c.confirmed.seen(ctx, content.ConfirmPurge)
 	}
+	other := c.other(l)
 	if maps.Equal(content.Data, l.known) {
-		l.accept(content)
+		was := l.candidate
+		if l.accept(content); was != nil && other.candidate != nil { // it was refused together with that
+			c.seen(ctx, other, *other.candidate)
+		}
 		return
 	}
-	doc, other, err := c.check(l, content.Data)
+	others := other.known
+	if other.candidate != nil {
+		others = other.candidate.Data
+	}
+	doc, err := c.schemas.Check(c.order(l, content.Data, others))
 	if err != nil {
 		l.refuse(&content, err)
 		return
 	}
 	before := c.doc
 	l.accept(content)
-	if other != nil {
-		c.other(l).accept(*other)
+	if other.candidate != nil {
+		other.accept(*other.candidate)
 	}
 	c.doc = doc
 	c.changed(ctx, before)
@@ -289,20 +295,6 @@ func (c *config) other(l *layer) *layer {
 		return c.configMap
 	}
 	return c.secret
-}
-
-// check validates a content of one layer together with the other layer. It tries the refused
-// content of the other first, and returns it if both are valid together: who moves a value from one
-// to the other changes both, one after the other, and the first step alone may be invalid.
-func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
-	other, rules := c.other(l), c.schemas
-	if other.candidate != nil {
-		if doc, err := rules.Check(c.order(l, data, other.candidate.Data)); err == nil {
-			return doc, other.candidate, nil
-		}
-	}
-	doc, err = rules.Check(c.order(l, data, other.known))
-	return doc, nil, err
 }
 
 // order returns the contents of ConfigMap and Secret, in this order, given the content of a layer

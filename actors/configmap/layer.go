@@ -52,7 +52,8 @@ type layer struct {
 	public  string // the same without values, for an Event
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
-	// candidate is the content that is refused; it may be valid together with a new one of the other layer.
+	// candidate is the content that is refused; it may be valid with another content of the other layer, or when something
+	// else is enabled.
 	candidate *kube.ConfigMap
 }
 

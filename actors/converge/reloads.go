@@ -116,7 +116,7 @@ func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 		r.request(ctx, cause)
 		return
 	}
-	r.program.Looping(r.log, messages.GlobalHooks, "reload", cause, d)
+	r.program.Looping(r.log, messages.GlobalHooks, cause, d)
 	r.program.SendLater(ctx, d, delayedReload{cause})
 }
 

@@ -31,7 +31,7 @@ func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
 		d.program.Enqueue(ctx, head, t)
 		return
 	}
-	d.program.Looping(d.log, d.name, "run of "+d.name, t.Cause, delay)
+	d.program.Looping(d.log, d.name, t.Cause, delay)
 	d.queue(t, delay)
 }
 
@@ -42,9 +42,7 @@ func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
 	}
 	const text = "the chart renders a different manifest each time from the same values, so its release is left as it is"
 	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", d.name, text)})
-	if d.program.Told.Due("unstable "+d.name, time.Now()) {
-		d.log.Warn("unstable render: "+text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
-	}
+	d.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
 	d.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
 }
 

@@ -95,7 +95,6 @@ func (l *loading) begin(ctx actor.Context) {
 // name, before a task for one of these can come (F1).
 func (l *loading) have(ctx actor.Context, found []hooks.Hook) {
 	l.owner.hooks.all, l.done = found, true
-	nameQueues(ctx, l.owner.program, l.owner.name, found)
 	l.owner.program.Metrics.Hooks.Loaded(l.owner.name, found)
 }
 

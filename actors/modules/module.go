@@ -274,7 +274,6 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.release.runEnded(ctx)
 	m.succeeded = time.Now()
-	m.program.Ran.Note(m.owner.values.section, m.program.Global.Load())
 	if !outcome.Untouched {
 		m.release.last = outcome.Release
 		m.release.noteHeld(outcome.Release.Held)

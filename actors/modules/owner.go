@@ -90,7 +90,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 func (o *owner) reset() {
 	o.hooks.reset()
 	o.values.section = o.values.section.WithoutPatches()
-	o.program.Ran.Forget(o.values.section.Key())
 	o.unfinished.Clear()
 }
 

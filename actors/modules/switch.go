@@ -62,7 +62,6 @@ func (m *module) forget(ctx actor.Context) {
 func (m *module) clear(ctx actor.Context) {
 	m.delayed.stop()
 	m.drift.forget(ctx, m.owner.tasks.runs)
-	leaveQueues(ctx, m.program, m.name, m.owner.hooks.all)
 	ctx.Send(m.program.PID(work.MonitorsPath), messages.Unwatch{Owner: m.name})
 	m.release.forget()
 	ctx.Send(m.program.PID(work.SchedulePath), messages.StopSchedules{Owner: m.name})
@@ -79,7 +78,6 @@ func (m *module) clear(ctx actor.Context) {
 func (m *module) enable(ctx actor.Context) {
 	m.resume(ctx)
 	if m.life.phase == view.Disabled {
-		nameQueues(ctx, m.program, m.name, m.owner.hooks.all) // they may have been loaded while another replica led
 		m.life.become(view.Waiting)
 	}
 	m.loading.begin(ctx)

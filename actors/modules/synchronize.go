@@ -7,7 +7,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -153,19 +152,5 @@ func (h *ownHooks) needless(w messages.SynchronizeHook) bool {
 func (h *ownHooks) startedUp(ctx actor.Context, msg work.StartedUp) {
 	if h.tasks.runs.Lives(msg.Task) {
 		ctx.Send(h.program.PID(work.SchedulePath), messages.StartSchedules{Owner: h.name, Hooks: h.all})
-	}
-}
-
-// nameQueues notifies the root which queues the hooks of a module name.
-func nameQueues(ctx actor.Context, p *shared.Program, module string, found []hooks.Hook) {
-	if names := hooks.Queues(found); len(names) > 0 {
-		ctx.Send(p.PID(work.Root), messages.UseQueues{Owner: module, Queues: names})
-	}
-}
-
-// leaveQueues notifies the root that the hooks of a module are gone.
-func leaveQueues(ctx actor.Context, p *shared.Program, module string, found []hooks.Hook) {
-	if len(hooks.Queues(found)) > 0 {
-		ctx.Send(p.PID(work.Root), messages.UseQueues{Owner: module})
 	}
 }

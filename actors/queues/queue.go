@@ -8,7 +8,6 @@ import (
 
 	"addon-operator/actors/metrics"
 	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -25,7 +24,6 @@ type queue struct {
 	name    string
 	line    line
 	head    *head // nil: nothing is in progress
-	ending  int   // the number of an EndQueue that is not answered yet; 0 for none
 }
 
 // head is the task that has begun and is not done.
@@ -55,8 +53,6 @@ func (q *queue) Receive(ctx actor.Context) {
 		}
 	case messages.TaskDone:
 		q.taskDone(msg)
-	case messages.EndQueue:
-		q.ending = msg.Number
 	default:
 		shared.Unhandled(ctx, q.program.Log)
 		return
@@ -66,7 +62,6 @@ func (q *queue) Receive(ctx actor.Context) {
 	q.makeWay(ctx)
 	q.next(ctx)
 	q.publish(ctx)
-	q.tellEmpty(ctx)
 }
 
 func (q *queue) enqueue(msg messages.Enqueue) {
@@ -164,15 +159,6 @@ func (q *queue) next(ctx actor.Context) {
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
 	q.program.Metrics.Queues.TaskStarted(first)
 	ctx.Request(q.program.Owner(first.Owner), messages.ExecuteTask{Task: first})
-}
-
-// tellEmpty answers EndQueue, as soon as nothing waits and nothing is in progress.
-func (q *queue) tellEmpty(ctx actor.Context) {
-	if q.ending == 0 || q.head != nil || len(q.line.tasks) > 0 {
-		return
-	}
-	ctx.Send(q.program.PID(work.Root), messages.QueueEmpty{Name: q.name, Number: q.ending})
-	q.ending = 0
 }
 
 // publish shows the queue on debug pages and to metrics.

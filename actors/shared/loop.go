@@ -39,17 +39,12 @@ func LoopDelay(c messages.Cause) (d time.Duration) {
 }
 
 // Looping counts and reports a turn of a loop that is slowed down. owner is a module or
-// messages.GlobalHooks; where is equal at each turn of the same loop, so that repetitions are
-// logged at growing intervals.
-func (p *Program) Looping(log *slog.Logger, owner, where string, c messages.Cause, in time.Duration) {
+// messages.GlobalHooks. With the attribute err, repetitions are logged at growing intervals.
+func (p *Program) Looping(log *slog.Logger, owner string, c messages.Cause, in time.Duration) {
 	p.Metrics.Converge.Looped(c)
 	p.Loops.turned(owner, c, in)
 	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
-	if !p.Told.Due(where, time.Now()) {
-		log.Debug("hooks still run in a loop", "in", in, "causes", chainText(c))
-		return
-	}
-	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "causes", chainText(c))
+	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "err", chainText(c))
 }
 
 // Loops are the last turns of loops that were slowed down, by owner.

@@ -34,11 +34,9 @@ type Program struct {
 	Global  atomic.Pointer[values.Section]
 	Enabled atomic.Pointer[[]string]
 
-	// Told, Loops, Changed and Ran synchronise themselves: several actors, runs and pages use them.
-	Told    Told // what was logged, and when it is logged again
+	// Loops and Changed synchronise themselves: several actors, runs and pages use them.
 	Loops   Loops
 	Changed ChangedModules
-	Ran     RanSections // what schemas of charts are compared with
 	// SecretOff: the Secret with values is not read or written; set once, before the root is spawned.
 	SecretOff atomic.Bool
 }
