@@ -17,8 +17,8 @@ import (
 const sizes = `
 actors 13406 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3855 // objects of kinds that the module defines
-addons 1531 // content that is lost is not in force
-cmd 6660
+addons 1523 // content that is lost is not in force
+cmd 6636
 helm 10168 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3286 // days on which clocks change
 jq 481 // steps of filters are bounded
@@ -28,12 +28,12 @@ messages 1949
 server 2500
 supervisor 1112
 testkit 6551 // faults of release records
-values 4404
-go: 65352 // 32
+values 4376
+go: 65292 // 32
 scripts: 1104
 web: 312
-tests: 51877 // 32
-txtar: 16558 // 32: scripts of the guards
+tests: 51777 // 32
+txtar: 16551 // 32: scripts of the guards
 `
 
 // A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it

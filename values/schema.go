@@ -177,16 +177,21 @@ func compileError(err error, origins map[string]string) error {
 		}
 		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))
 	}
-	var problems []error
-	seen := map[string]bool{}
+	problems := map[string]error{}
 	for _, leaf := range leaves(invalid) {
 		at := origin(located(leaf.InstanceLocation).String(), origins)
-		if !seen[at] {
-			seen[at] = true
-			problems = append(problems, fmt.Errorf("%s: %s", at, leaf.Message))
+		if problems[at] == nil { // of several alternatives the first one counts, which is the simplest
+			problems[at] = fmt.Errorf("%s: %s", at, leaf.Message)
 		}
 	}
-	return errors.Join(problems...)
+	var sorted []error
+	for _, at := range sortedKeys(problems) {
+		if sorted = append(sorted, problems[at]); len(sorted) > maxProblems {
+			sorted[maxProblems] = errTooMany
+			break
+		}
+	}
+	return errors.Join(sorted...)
 }
 
 // origin maps a place of the translated document to the author's file: definitions are named after
