@@ -28,8 +28,8 @@ messages 1949
 server 2500
 supervisor 1112
 testkit 6551 // faults of release records
-values 4354
-go: 65258 // 32
+values 4357
+go: 65261 // 32
 scripts: 1104
 web: 312
 tests: 51777 // 32

@@ -95,14 +95,7 @@ func (s Stored) divide(patched any, operations Patch, marks marked) (config, sec
 	}
 	for _, operation := range operations {
 		for _, path := range operation.changes() {
-			m := marks
-			for i := range path {
-				if value, _ := lookup(patched, path[:i]); m.stored(value) {
-					path = path[:i] // as a whole
-					break
-				}
-				m = m.key(path[i])
-			}
+			path, m := marks.whole(patched, path)
 			config, secret = cutAt(config, path), cutAt(secret, path)
 			if value, found := lookup(patched, path); found {
 				place(path, m, value)
@@ -115,6 +108,17 @@ func (s Stored) divide(patched any, operations Patch, marks marked) (config, sec
 		}
 	}
 	return config, secret
+}
+
+// whole returns the beginning of a path whose value is stored as a whole, or else all of it, and the marks there.
+func (m marked) whole(tree any, path pointer) (pointer, marked) {
+	for i := range path {
+		if value, _ := lookup(tree, path[:i]); m.stored(value) {
+			return path[:i], m
+		}
+		m = m.key(path[i])
+	}
+	return path, m
 }
 
 // changes returns the paths that an operation changes in a section, with lists as a whole.
