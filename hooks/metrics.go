@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"addon-operator/values"
 )
 
 // MetricAction is what to do with a metric.
@@ -229,9 +231,5 @@ func joined(err error) error {
 // shorten returns the beginning of what a hook wrote, for a message: on one line, without
 // characters that control a terminal.
 func shorten(data []byte, limit int) string {
-	data = bytes.TrimSpace(data)
-	if len(data) > limit {
-		return printable(data[:limit]) + "…"
-	}
-	return printable(data)
+	return printable([]byte(values.Shorten(string(bytes.TrimSpace(data)), limit)))
 }

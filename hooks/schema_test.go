@@ -166,7 +166,7 @@ func TestPaths(t *testing.T) {
 func TestShow(t *testing.T) {
 	tests := map[string]any{
 		"null": nil, `"a<b"`: "a<b", "[1,true]": []any{1, true},
-		`"` + strings.Repeat("ä", 59) + "…": strings.Repeat("ä", 100),
+		`"` + strings.Repeat("ä", 29) + "…": strings.Repeat("ä", 100),
 		"a number":                          make(chan int), // what has no JSON is still named
 	}
 	for want, value := range tests {

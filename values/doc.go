@@ -7,9 +7,8 @@
 // # Trees
 //
 // A tree is an any made of map[string]any, []any, string, bool, nil, int64, float64 and, for
-// integers that do not fit into an int64, json.Number. A number without a fraction is an integer,
-// however it was written: 1e6 and 1000000.0 are the int64 1000000, so no chart ever prints 1e+06
-// (D4). Trees are immutable: a function writes only into a tree that it has just made, and
+// integers that do not fit into an int64, json.Number. A number without a fraction is an integer of up to a hundred
+// digits, however it was written: 1e6 and 1000000.0 are the int64 1000000, so no chart ever prints 1e+06 (D4). Trees are immutable: a function writes only into a tree that it has just made, and
 // functions share subtrees between their arguments and their results.
 //
 // # Layers
@@ -30,14 +29,13 @@
 // # Patches
 //
 // What a hook writes is a [Patch] of RFC 6902. It is executed strictly, once, when it arrives
-// (D21). Its effect is then saved as adds and removes, compacted, and replayed leniently whenever
-// the layers below change (D22, D23). Config patches change the layer of ConfigMap and Secret
+// (D21). Its adds and removes are then saved, and replayed leniently whenever the layers below change (D22, D23). Config patches change the layer of ConfigMap and Secret
 // instead and are not saved: these objects keep their result (D24, D41).
 //
 // # Schemas
 //
 // Schemas are OpenAPI v3 in YAML. They are translated into JSON Schema 2019-09 and compiled once.
-// The translation closes objects and applies x-extend and x-required-for-helm; defaults are
-// collected separately. The library validates; its work is estimated before (work.go), and its failures
-// become sentences (failures.go).
+// The translation closes objects and applies x-extend and x-required-for-helm. Defaults and secrets are annotations of
+// the compiled schema. The library validates; its work is estimated before (work.go), and its failures become
+// sentences (validate.go).
 package values

@@ -103,12 +103,7 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 	if err != nil {
 		return where(err)
 	}
-	made, err := e.rewrite(text, path)
-	if errors.Is(err, errOnlyJSON) {
-		var whole []byte
-		whole, err = JSON(want)
-		made = string(whole)
-	}
+	made, err := e.rewrite(text, path, want)
 	if err != nil {
 		return where(err)
 	}
@@ -166,15 +161,14 @@ func (e Edit) nested(path pointer) any {
 	return value
 }
 
-var errOnlyJSON = errors.New("the text is JSON with escapes that the YAML library does not read")
-
 // rewrite returns the text with the edit made in its nodes: comments and the order of keys stay, blanks and quotes
 // may change. An empty section, or one of comments only, has no node to start from, so the new block is appended to
 // the text.
-func (e Edit) rewrite(text string, path pointer) (string, error) {
+func (e Edit) rewrite(text string, path pointer, want any) (string, error) {
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return "", errOnlyJSON // ParseYAML has read it
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil { // JSON with escapes that the library does not read
+		whole, err := JSON(want)
+		return string(whole), err
 	}
 	if len(document.Content) == 0 || isNothing(document.Content[0]) {
 		if text != "" && !strings.HasSuffix(text, "\n") {

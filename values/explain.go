@@ -126,12 +126,10 @@ func historyOf(s *Section) (history, error) {
 type stage struct {
 	source Source
 	tree   any
-	// layer is what a file, ConfigMap or Secret contains; nil for defaults and patches. operation
-	// is the saved operation of a patch.
-	layer     any
-	operation *Operation
-	path      pointer // of the operation, without the key
-	reach     pointer // the container above the first list on its path: elsewhere it has no effect
+	// layer is what a file, ConfigMap, Secret or patch contains; nil for defaults.
+	layer any
+	path  pointer // of the operation of a patch, without the key; else nil
+	reach pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
 // stagesOf computes the section again and keeps each step; the last one is the merged result.
@@ -140,12 +138,16 @@ func stagesOf(s *Section) (all []stage) {
 		all = append(all, stage{source: source, tree: storable(s.key, tree), layer: layer})
 	})
 	tree := s.unpatched
-	for i, operation := range s.saved {
+	for _, operation := range s.saved {
 		tree = operation.over(tree, mustPointer(operation.Path)[1:])
-		all = append(all, stage{
+		st := stage{
 			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree,
-			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
-		})
+			path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
+		}
+		if operation.HasValue {
+			st.layer = putAt(nil, st.path, operation.Value)
+		}
+		all = append(all, st)
 	}
 	return all
 }
@@ -165,9 +167,6 @@ func (st stage) sourceAt(path pointer, before any, had bool) (Source, bool) {
 	case st.layer != nil:
 		_, found := lookup(st.layer, path)
 		return source, found
-	case st.operation != nil && st.operation.HasValue && st.path.contains(path):
-		_, found := lookup(st.operation.Value, path[len(st.path):])
-		return source, found
 	}
 	return source, false
 }
@@ -179,7 +178,7 @@ func (h history) leaf(path pointer) Leaf {
 	var value any
 	had := false
 	for _, st := range h.stages {
-		if st.operation != nil && !st.reach.contains(path) && !path.contains(st.reach) {
+		if st.reach != nil && !st.reach.contains(path) && !path.contains(st.reach) {
 			continue
 		}
 		source, found := st.sourceAt(path, value, had)
@@ -226,7 +225,7 @@ func (h history) explained(pattern pointer) []pointer {
 		}
 	}
 	for i, st := range h.stages {
-		if st.operation == nil {
+		if st.path == nil {
 			eachLeaf(st.tree, nil, gone)
 		} else if i > 0 { // what an operation removed was at its path or below it
 			if before, ok := lookup(h.stages[i-1].tree, st.path); ok {

@@ -14,7 +14,7 @@ type judge func(m map[string]any, path pointer, above bool) bool
 // hide hides by names: what is below a key that looks like that of a secret, or with all everything.
 func hide(tree any, all bool) any {
 	return hideBy(func(_ map[string]any, path pointer, above bool) bool {
-		return all || secretBelow(above, path[len(path)-1])
+		return all || secretAt(path, above)
 	}, tree, nil, all)
 }
 
@@ -26,7 +26,7 @@ func hideBy(isSecret judge, tree any, path pointer, secret bool) any {
 		out := make(map[string]any, len(v))
 		for key, child := range v {
 			at := slices.Concat(path, pointer{key})
-			out[key] = hideWebhook(key, hideBy(isSecret, child, at, isSecret(v, at, secret)))
+			out[key] = hideBy(isSecret, child, at, isSecret(v, at, secret))
 		}
 		return out
 	case []any:
@@ -105,7 +105,7 @@ func maskParts(tree any, all bool) any {
 	return hideBy(func(m map[string]any, path pointer, above bool) bool {
 		key := path[len(path)-1]
 		name, _ := m["name"].(string)
-		return all || looksSecret(key) && !refers(key, m[key]) || key == "value" && looksSecret(name) || above && !ownMeaning(key)
+		return all || key == "value" && looksSecret(name) || secretAt(path, above) && (above || !refers(key, m[key]))
 	}, tree, nil, all)
 }
 

@@ -65,40 +65,23 @@ func namesSecret(key, lower string) bool {
 		hasPart(strings.Join(all, ""), secretPhrases)
 }
 
-// secretBelow reports whether the value of a key is a secret, by the name of the key or, with above, by those
-// above it.
-func secretBelow(above bool, key string) bool {
-	return looksSecret(key) || above && !ownMeaning(key)
+// secretAt reports whether the value at a path is a secret, by the name of its key or, with above, by those above it. The
+// URL of a webhook is a secret, also as url below webhook.
+func secretAt(path []string, above bool) bool {
+	key, parent := path[len(path)-1], len(path)-2
+	for parent >= 0 && allDigits(path[parent]) {
+		parent--
+	}
+	webhook := parent >= 0 && strings.Contains(strings.ToLower(path[parent]), "webhook") && (strings.EqualFold(key, "url") || strings.EqualFold(key, "uri"))
+	return webhook || looksSecret(key) || above && !ownMeaning(key)
 }
 
-// secretPath is secretBelow for all keys of a path.
+// secretPath is secretAt for all keys of a path.
 func secretPath(path []string) (secret bool) {
-	webhook := false
-	for _, key := range path {
-		secret = secretBelow(secret, key) || webhook && isURL(key)
-		webhook = ofWebhook(key) || webhook && strings.Trim(key, "0123456789") == ""
+	for i := range path {
+		secret = secretAt(path[:i+1], secret)
 	}
 	return secret
-}
-
-// The URL of a webhook is a secret, also as url below webhook.
-func ofWebhook(key string) bool { return strings.Contains(strings.ToLower(key), "webhook") }
-
-func isURL(key string) bool { return strings.EqualFold(key, "url") || strings.EqualFold(key, "uri") }
-
-// hideWebhook hides it in a copy of what is below a key.
-func hideWebhook(key string, shown any) any {
-	list, _ := shown.([]any)
-	for _, element := range list {
-		hideWebhook(key, element)
-	}
-	m, _ := shown.(map[string]any)
-	for below, value := range m {
-		if text, _ := value.(string); text != "" && isURL(below) && ofWebhook(key) {
-			m[below] = Hidden
-		}
-	}
-	return shown
 }
 
 func ownMeaning(key string) bool {

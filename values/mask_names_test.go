@@ -58,7 +58,7 @@ func TestBelowNamesOfSecrets(t *testing.T) {
 		`{auth: {existingSecret: open, secretName: open}, author: {name: open}}`)
 	wantYAML(t, "webhooks", Mask(yamlTree(t, `{slack: {webhook: {url: s3cret, enabled: true, port: 1}}, webhooks: [{url: s3cret}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/services/one/s3cret now",
 		teams: "https://x.webhook.office.com/webhookb2/s3cret", discord: "https://discord.com/api/webhooks/1/s3cret", site: "https://slack.com/open"}`), false),
-		`{slack: {webhook: {url: "***", enabled: true, port: 1}}, webhooks: [{url: "***"}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/*** now",
+		`{slack: {webhook: {url: "***", enabled: true, port: 1}}, webhooks: [{url: "***"}, 1], webhook_configs: {url: ["***"]}, notify: "to https://hooks.slack.com/*** now",
 		teams: "https://x.webhook.office.com/***", discord: "https://discord.com/api/webhooks/***", site: "https://slack.com/open"}`)
 	if !secretPath([]string{"webhooks", "0", "url"}) || secretPath([]string{"webhook", "port"}) || secretPath([]string{"webhook", "client", "url"}) {
 		t.Error("the URL of a webhook is judged otherwise in a path")

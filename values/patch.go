@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -31,16 +29,13 @@ type Operation struct {
 // MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library
 // that executes patches reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
-	by := o.Origin()
 	out := struct {
 		Op    string          `json:"op"`
 		Path  string          `json:"path"`
 		From  string          `json:"from,omitempty"`
 		Value json.RawMessage `json:"value,omitempty"`
-		Hook  string          `json:"hook,omitempty"`
-		Task  string          `json:"task,omitempty"`
-		Time  time.Time       `json:"time,omitzero"`
-	}{Op: o.Op, Path: o.Path, From: o.From, Hook: by.Hook, Task: by.Task, Time: by.Time}
+		Origin
+	}{Op: o.Op, Path: o.Path, From: o.From, Origin: o.Origin()}
 	if o.HasValue {
 		value, err := JSON(o.Value)
 		if err != nil {
@@ -92,13 +87,8 @@ func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 				return nil, nil, fmt.Errorf("the patch has more than %d operations; write larger values with fewer operations",
 					maxOperations)
 			}
-			operation, err := parseOperation(text)
-			if err == nil {
-				var notes []string
-				notes, err = operation.normalise()
-				warnings = append(warnings, notes...)
-			}
-			if err != nil {
+			operation, dotted, err := parseOperation(text)
+			if warnings = append(warnings, dotted...); err != nil {
 				return nil, warnings, fmt.Errorf("patch operation %d: %w", len(patch)+1, err)
 			}
 			patch = append(patch, operation)
@@ -108,8 +98,9 @@ func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 
 // parseOperation reads one operation and checks that it has what its op requires. It ignores
 // unknown keys, as RFC 6902 requires, but refuses a key that occurs twice: which of the two was
-// meant is unknown (A.13), and encoding/json would silently take the last one.
-func parseOperation(data []byte) (o Operation, err error) {
+// meant is unknown (A.13), and encoding/json would silently take the last one. It converts the paths into their
+// canonical form: from then on equal paths have equal texts, and mustPointer can read them.
+func parseOperation(data []byte) (o Operation, dotted []string, err error) {
 	var in struct {
 		Op    any             `json:"op"`
 		Path  any             `json:"path"`
@@ -117,70 +108,51 @@ func parseOperation(data []byte) (o Operation, err error) {
 		Value json.RawMessage `json:"value"`
 	}
 	if data[0] != '{' {
-		return o, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
+		return o, nil, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
 	}
 	problems, err := kjson.UnmarshalStrict(data, &in, kjson.DisallowDuplicateFields)
 	problems = append(problems, err)
+	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	text := func(name string, field any) string {
 		text, ok := field.(string)
 		if field == nil {
-			problems = append(problems, fmt.Errorf("%s is missing", name))
+			refuse("%s is missing", name)
 		} else if !ok {
-			problems = append(problems, fmt.Errorf("%s must be a string", name))
+			refuse("%s must be a string", name)
 		}
 		return text
 	}
-	o.Op, o.Path = text("op", in.Op), text("path", in.Path)
+	canonical := func(name string, field any) string {
+		given := text(name, field)
+		full := given
+		if full != "" && full[0] != '/' { // the old form (D19), which cannot write a dot inside of a key
+			full = JSONPointer(strings.Split(given, ".")...)
+			dotted = append(dotted, fmt.Sprintf("patch path %q has the old dotted form; write %q", given, full))
+		}
+		path, err := parsePointer(full)
+		if _, ok := field.(string); ok && err != nil {
+			refuse("path %q %w", given, err)
+			return given
+		}
+		return path.String()
+	}
+	o.Op, o.Path = text("op", in.Op), canonical("path", in.Path)
 	switch o.Op {
 	case "move", "copy":
-		o.From = text("from", in.From)
+		o.From = canonical("from", in.From)
 	case "add", "replace", "test":
 		if o.HasValue = in.Value != nil; !o.HasValue {
-			problems = append(problems, errors.New("value is missing"))
+			refuse("value is missing")
 		} else if o.Value, err = ParseJSON(in.Value); err != nil {
-			problems = append(problems, fmt.Errorf("value: %w", err))
+			refuse("value: %w", err)
 		}
 	case "remove", "":
 	default:
-		problems = append(problems, fmt.Errorf("op %q is unknown; use add, remove, replace, test, move or copy", o.Op))
+		refuse("op %q is unknown; use add, remove, replace, test, move or copy", o.Op)
 	}
 	err = errors.Join(problems...)
 	if name := strings.TrimSpace(o.String()); err != nil && name != "" {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return o, err
-}
-
-// normalise converts the paths into their canonical form and checks them. From then on equal paths
-// have equal texts, and mustPointer can read them.
-func (o *Operation) normalise() (warnings []string, err error) {
-	fields := []*string{&o.Path}
-	if o.Op == "move" || o.Op == "copy" {
-		fields = append(fields, &o.From)
-	}
-	for _, field := range fields {
-		if *field != "" && (*field)[0] != '/' {
-			path := undot(*field)
-			warnings = append(warnings, fmt.Sprintf("patch path %q has the old dotted form; write %q", *field, path))
-			*field = path
-		}
-		path, err := parsePointer(*field)
-		if err != nil {
-			return warnings, fmt.Errorf("%s: path %q %w", o, *field, err)
-		}
-		*field = path.String()
-	}
-	return warnings, nil
-}
-
-// undot converts someModule.param into /someModule/param (D19). A dot inside of a key cannot be
-// written in the old form.
-func undot(dotted string) string {
-	return pointer(strings.Split(dotted, ".")).String()
-}
-
-// removes reports whether one of the operations removes the value at a path itself, not only values
-// below it.
-func (p Patch) removes(path pointer) bool {
-	return slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == path.String() })
+	return o, dotted, err
 }

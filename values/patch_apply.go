@@ -120,7 +120,7 @@ const maxSaved = 10_000
 // with all of them: where a replay gives another result, as after a move, the present values of what the patch has
 // changed are saved.
 func (p Patch) save(patch Patch, by Origin, key string, below, merged any) Patch {
-	all, changed, exact := p.with(patch, &by)
+	all, changed, exact := p.with(key, patch, &by)
 	if exact && reflect.DeepEqual(all.replay(below), merged) {
 		changed = nil
 	}
@@ -152,23 +152,20 @@ func (p Patch) save(patch Patch, by Origin, key string, below, merged any) Patch
 // with adds operations as adds and removes, because what was tested, moved or copied may not exist when they are
 // replayed over other layers. One drops earlier ones at or below its path. changed are the paths of what the patch
 // changes, with lists as a whole; exact reports that all its operations could be added.
-func (p Patch) with(patch Patch, by *Origin) (all Patch, changed []string, exact bool) {
+func (p Patch) with(key string, patch Patch, by *Origin) (all Patch, changed []string, exact bool) {
 	all, exact = slices.Clone(p), true
 	for _, o := range patch {
-		if o.Op == "test" {
-			continue
-		}
-		above := aboveLists(o.Path)
-		changed = append(changed, above)
-		if o.Op == "move" {
-			changed = append(changed, aboveLists(o.From))
+		for _, path := range o.changes() {
+			changed = append(changed, JSONPointer(key)+path.String())
 		}
 		if o.From != "" {
 			exact = false
+		}
+		if o.From != "" || o.Op == "test" {
 			continue
 		}
 		o.by = by
-		if above == o.Path {
+		if aboveLists(o.Path) == o.Path {
 			all = all.without(o.Path)
 		} else if o.Op == "replace" { // in a list an add inserts
 			all = append(all, Operation{Op: "remove", Path: o.Path, by: by})

@@ -32,10 +32,9 @@ type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
-	costs    map[string]int // of its patterns, see patternCost
-	defaults *annotations   // nil for none
-	marks    *annotations   // what it marks with x-secret; nil for nothing
-	idle     []string       // rules in it that are not evaluated
+	defaults *annotations // nil for none
+	marks    *annotations // what it marks with x-secret; nil for nothing
+	idle     []string     // rules in it that are not evaluated
 }
 
 // Warnings names the rules of other operators in the schemas, which are not evaluated (D35): one sentence for each
@@ -73,20 +72,18 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
-	schemas := &Schemas{}
-	var configCompile, valuesCompile, helmCompile error
-	schemas.config, configCompile = compileSchema(config.Path, configTree, false)
-	schemas.values, valuesCompile = compileSchema(values.Path, valuesTree, false)
+	var schemas Schemas
+	schemas.config, configErr = compileSchema(config.Path, configTree, false)
+	schemas.values, valuesErr = compileSchema(values.Path, valuesTree, false)
 	// Most schemas have no x-required-for-helm: compiling them a second time would double the time
 	// and memory of the start.
-	schemas.helm = schemas.values
-	if valuesCompile == nil && mentions(valuesTree, requiredForHelmKey) {
-		schemas.helm, helmCompile = compileSchema(values.Path, valuesTree, true)
+	if schemas.helm = schemas.values; valuesErr == nil && mentions(valuesTree, requiredForHelmKey) {
+		schemas.helm, valuesErr = compileSchema(values.Path, valuesTree, true)
 	}
-	if err := errors.Join(configCompile, valuesCompile, helmCompile); err != nil {
+	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
-	return schemas, nil
+	return &schemas, nil
 }
 
 // parse returns the schema as a map; nil when there is no file or nothing in it.
@@ -95,12 +92,12 @@ func (f SchemaFile) parse() (map[string]any, error) {
 		return nil, nil
 	}
 	tree, err := ParseYAML(f.Data)
+	document, ok := tree.(map[string]any)
+	if err == nil && !ok && tree != nil {
+		err = fmt.Errorf("must be a map, is %s", describe(tree))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", f.Path, err)
-	}
-	document, ok := tree.(map[string]any)
-	if !ok && tree != nil {
-		return nil, fmt.Errorf("schema %s: must be a map, is %s", f.Path, describe(tree))
 	}
 	return document, nil
 }
@@ -114,40 +111,42 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if root == nil {
 		return nil, nil
 	}
-	translated, err := translate(root, forHelm)
-	if err != nil {
+	s := &schema{path: path}
+	if err := s.compile(root, forHelm); err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
-	text, err := JSON(translated.schema)
-	if err != nil {
-		return nil, fmt.Errorf("schema %s: %w", path, err)
-	}
-	compiled, err := compileDocument(translated.schema, text)
-	if err != nil {
-		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, translated.origins))
-	}
-	idle := slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
-	return &schema{
-		idle: idle, path: path, document: translated.schema, compiled: compiled, costs: translated.costs,
-		defaults: annotationsOf(compiled, true, treeDefault),
-		marks:    annotationsOf(compiled, false, func(s *jsonschema.Schema) bool { return s.WriteOnly }),
-	}, nil
+	return s, nil
 }
 
-// compileDocument compiles a translated schema. The compiler validates it against the schema of its
+// compile translates and compiles a document. The compiler validates it against the schema of its
 // draft, which takes several times as long for 2019-09 as for 7. Therefore draft 7 is used where it
 // has all keywords. If it refuses the schema, 2019-09 decides, so that all errors have the same
 // wording.
-func compileDocument(translated any, text []byte) (*jsonschema.Schema, error) {
-	for _, keyword := range []string{"$ref", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"} {
-		if mentions(translated, keyword) {
-			return compileAs(jsonschema.Draft2019, text)
-		}
+func (s *schema) compile(root map[string]any, forHelm bool) error {
+	translated, err := translate(root, forHelm)
+	if err != nil {
+		return err
 	}
-	if compiled, err := compileAs(jsonschema.Draft7, text); err == nil {
-		return compiled, nil
+	s.document = translated.schema
+	text, err := JSON(s.document)
+	if err != nil {
+		return err
 	}
-	return compileAs(jsonschema.Draft2019, text)
+	mentioned := func(key string) bool { return mentions(s.document, key) }
+	newer := slices.ContainsFunc([]string{"$ref", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"}, mentioned)
+	if !newer {
+		s.compiled, err = compileAs(jsonschema.Draft7, text)
+	}
+	if newer || err != nil {
+		s.compiled, err = compileAs(jsonschema.Draft2019, text)
+	}
+	if err != nil {
+		return compileError(err, translated.origins)
+	}
+	s.defaults = annotationsOf(s.compiled, true, treeDefault)
+	s.marks = annotationsOf(s.compiled, false, func(s *jsonschema.Schema) bool { return s.WriteOnly })
+	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
+	return nil
 }
 
 func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error) {
@@ -177,16 +176,21 @@ func compileError(err error, origins map[string]string) error {
 		}
 		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))
 	}
-	var problems []error
-	seen := map[string]bool{}
+	problems := map[string]error{}
 	for _, leaf := range leaves(invalid) {
 		at := origin(located(leaf.InstanceLocation).String(), origins)
-		if !seen[at] {
-			seen[at] = true
-			problems = append(problems, fmt.Errorf("%s: %s", at, leaf.Message))
+		if problems[at] == nil { // of several alternatives the first one counts, which is the simplest
+			problems[at] = fmt.Errorf("%s: %s", at, leaf.Message)
 		}
 	}
-	return errors.Join(problems...)
+	var sorted []error
+	for _, at := range sortedKeys(problems) {
+		if sorted = append(sorted, problems[at]); len(sorted) > maxProblems {
+			sorted[maxProblems] = errTooMany
+			break
+		}
+	}
+	return errors.Join(sorted...)
 }
 
 // origin maps a place of the translated document to the author's file: definitions are named after

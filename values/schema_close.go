@@ -53,7 +53,7 @@ func (t *translator) together(ats ...string) (found []place) {
 		node, _ := At(t.root, at)
 		schema, _ := node.(map[string]any)
 		p := place{at, schema}
-		if known[at] || !t.visit(at, p.names()) {
+		if known[at] || !t.spend((len(at)+64)*(1+p.names())) {
 			return
 		}
 		known[at] = true

@@ -10,20 +10,15 @@ import (
 	"strings"
 )
 
-// Schemas are files of modules, like hooks: their limits only keep a mistake from filling the memory (D39).
-const (
-	// maxPlaces bounds the places of a schema, in bytes of their pointers and 64 for each, counting each way through
-	// branches and $ref that leads to them.
-	maxPlaces = 32 << 20
-	// maxPatterns bounds the patterns of a schema, in instructions of their programs.
-	maxPatterns = 500_000
-)
+// maxSchema bounds what is made of a schema, in bytes: pointers to its places, 64 for each place, counting each way
+// through branches and $ref that leads to it, and 40 for each instruction of its patterns. Schemas are files of modules,
+// like hooks: the limit only keeps a mistake from filling the memory (D39).
+const maxSchema = 32 << 20
 
 // translation is the result of translate.
 type translation struct {
 	schema  any
 	origins map[string]string // name of a definition → place in the document
-	costs   map[string]int    // of patterns, see patternCost
 }
 
 // translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. It follows the structure of the
@@ -32,8 +27,8 @@ type translation struct {
 // Draft 2019-09 has unevaluatedProperties, the only keyword that can close an object that several places describe.
 func translate(root map[string]any, forHelm bool) (translation, error) {
 	t := translator{
-		root: root, forHelm: forHelm, names: map[string]string{}, defs: map[string]any{}, left: maxPlaces, patterns: maxPatterns,
-		translation: translation{origins: map[string]string{}, costs: map[string]int{}},
+		root: root, forHelm: forHelm, names: map[string]string{}, defs: map[string]any{}, left: maxSchema,
+		translation: translation{origins: map[string]string{}},
 	}
 	t.translation.schema = t.schema("", mode{closed: true})
 	if len(t.problems) > 0 {
@@ -53,8 +48,7 @@ type translator struct {
 	names    map[string]string // what a definition was made from → its name
 	defs     map[string]any
 	problems []error
-	left     int // of maxPlaces
-	patterns int // of maxPatterns
+	left     int // of maxSchema
 	stopped  bool
 }
 
@@ -68,17 +62,10 @@ func (t *translator) refuse(at, format string, args ...any) {
 	}
 }
 
-// stop ends the translation of a schema that is too large.
-func (t *translator) stop(reason string) {
-	if !t.stopped {
-		t.stopped, t.problems = true, append(t.problems, errors.New(reason))
-	}
-}
-
-// visit counts a place with some names, and reports whether the translation may go on.
-func (t *translator) visit(at string, names int) bool {
-	if t.left -= (len(at) + 64) * (1 + names); t.left < 0 {
-		t.stop("the schema is too large: it describes too many places, counting each branch and $ref that leads to them")
+// spend counts bytes, and reports whether the translation may go on.
+func (t *translator) spend(bytes int) bool {
+	if t.left -= bytes; t.left < 0 && !t.stopped {
+		t.stopped, t.problems = true, append(t.problems, errors.New("the schema is too large: it describes too many places, counting each branch and $ref that leads to them, or its patterns repeat too much"))
 	}
 	return !t.stopped
 }
@@ -135,7 +122,7 @@ func orRoot(at string) string {
 // schema translates the schema at a place. It leaves out unknown keywords, such as x- keys (D35). After a failure it
 // may return an empty schema, because the result is discarded.
 func (t *translator) schema(at string, m mode) any {
-	if !t.visit(at, 0) {
+	if !t.spend(len(at) + 64) {
 		return map[string]any{}
 	}
 	node, _ := At(t.root, at)
@@ -161,7 +148,7 @@ func (t *translator) object(p place, m mode) any {
 		}
 	}
 	if pattern, ok := out["pattern"].(string); ok {
-		t.pattern(pattern)
+		t.spend(40 * patternCost(pattern))
 	}
 	var shape any
 	if m.closed {
@@ -229,7 +216,7 @@ func (t *translator) parts(out map[string]any, p place, m mode) {
 		translated := make(map[string]any, len(named))
 		for _, name := range sortedKeys(named) {
 			if keyword == "patternProperties" {
-				t.pattern(name)
+				t.spend(40 * patternCost(name))
 			}
 			translated[name] = t.schema(p.below(keyword, name), m.child(keyword, name))
 		}
@@ -351,23 +338,11 @@ func (t *translator) define(at, madeFrom string, build func() any) string {
 	return "#/$defs/" + name
 }
 
-// pattern counts a pattern before anything compiles it.
-func (t *translator) pattern(text string) {
-	cost, known := t.costs[text]
-	if !known {
-		cost = patternCost(text)
-		t.costs[text] = cost
-	}
-	if t.patterns -= cost; t.patterns < 0 {
-		t.stop("the patterns of the schema are too large, counting each repetition; use fewer repetitions")
-	}
-}
-
 // patternCost returns about how many instructions the program of a pattern has. Only repetitions turn a few characters
 // into many instructions, so only patterns with one are parsed.
 func patternCost(pattern string) int {
 	cost := 2 + 2*len(pattern)
-	if cost > maxPatterns || !strings.Contains(pattern, "{") {
+	if !strings.Contains(pattern, "{") {
 		return cost
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)

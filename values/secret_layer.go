@@ -2,6 +2,7 @@ package values
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -69,92 +70,88 @@ func (s Secrets) Misplaced() []string {
 // operation touches stays where it is, in both. What an operation touches goes to the Secret if the
 // schema marks it, or if the Secret has a value there already, which would hide a value in the
 // ConfigMap. Everything else goes to the ConfigMap.
-func (s Stored) divide(patched any, operations Patch, marked marked) (config, secret any) {
-	var d divider
-	for _, operation := range operations {
-		switch operation.Op {
-		case "move":
-			d = append(d, mustPointer(operation.From)[1:], mustPointer(operation.Path)[1:])
-		case "add", "remove", "replace", "copy":
-			d = append(d, mustPointer(operation.Path)[1:])
+func (s Stored) divide(patched any, operations Patch, marks marked) (config, secret any) {
+	config, secret = s.Config, s.Secret
+	var place func(path pointer, m marked, value any)
+	place = func(path pointer, m marked, value any) {
+		object, isMap := value.(map[string]any)
+		below, inConfig := lookup(s.Config, path)
+		_, inSecret := lookup(s.Secret, path)
+		switch {
+		case m.stored(value):
+			secret = putAt(secret, path, value)
+		case isMap && len(object) > 0:
+			for key, child := range object {
+				place(slices.Concat(path, pointer{key}), m.key(key), child)
+			}
+		case inSecret && !(isMap && inConfig): // over what is in the ConfigMap there, which stays
+			secret = putAt(secret, path, value)
+			if inConfig {
+				config = putAt(config, path, below)
+			}
+		default:
+			config = putAt(config, path, value)
 		}
 	}
-	parts := map[string]any{}
-	if s.Config != nil {
-		parts["config"] = s.Config
-	}
-	if s.Secret != nil {
-		parts["secret"] = s.Secret
-	}
-	config, secret = d.divide(pointer{}, marked, patched, orAbsent(parts, "config"), orAbsent(parts, "secret"))
-	if isAbsent(config) {
-		config = nil
-	}
-	if isAbsent(secret) {
-		secret = nil
+	for _, operation := range operations {
+		for _, path := range operation.changes() {
+			path, m := marks.whole(patched, path)
+			config, secret = cutAt(config, path), cutAt(secret, path)
+			if value, found := lookup(patched, path); found {
+				place(path, m, value)
+			}
+			for i := len(path) - 1; i > 0; i-- { // an empty map would hide what is in the ConfigMap later
+				if empty, _ := lookup(secret, path[:i]); isEmpty(empty) && isMapOf(empty) {
+					secret = cutAt(secret, path[:i])
+				}
+			}
+		}
 	}
 	return config, secret
 }
 
-// divider is one such distribution: the paths of the operations, without the key of the section.
-type divider []pointer
+// whole returns the beginning of a path whose value is stored as a whole, or else all of it, and the marks there.
+func (m marked) whole(tree any, path pointer) (pointer, marked) {
+	for i := range path {
+		if value, _ := lookup(tree, path[:i]); m.stored(value) {
+			return path[:i], m
+		}
+		m = m.key(path[i])
+	}
+	return path, m
+}
 
-// absent stands for no value where nil is one.
-type absent struct{}
+// changes returns the paths that an operation changes in a section, with lists as a whole.
+func (o Operation) changes() (paths []pointer) {
+	for i, path := range o.paths() {
+		if o.Op == "test" || i > 0 && o.Op == "copy" {
+			break
+		}
+		paths = append(paths, mustPointer(aboveLists(path.String()))[1:])
+	}
+	return paths
+}
 
-func isAbsent(tree any) bool { _, is := tree.(absent); return is }
+// cutAt removes the value at a path of a copy; nil for the whole.
+func cutAt(tree any, path pointer) any {
+	if len(path) == 0 {
+		return nil
+	}
+	return Operation{Op: "remove"}.over(tree, path)
+}
 
-// orAbsent returns the value of a key, or absent.
-func orAbsent(tree any, key string) any {
-	m, _ := tree.(map[string]any)
-	if value, has := m[key]; has {
+// putAt sets the value at a path of a copy, and makes the maps that lead to it.
+func putAt(tree any, path pointer, value any) any {
+	if len(path) == 0 {
 		return value
 	}
-	return absent{}
-}
-
-// divide distributes the value next at a path. config and secret are what the two have there now.
-func (d divider) divide(path pointer, m marked, next, config, secret any) (inConfig, inSecret any) {
-	object, isMap := next.(map[string]any)
-	switch {
-	case !d.touches(path) && !(isAbsent(config) && isAbsent(secret)):
-		return config, secret
-	case m.stored(next):
-		return absent{}, next
-	case isMap:
-		return d.divideMap(path, m, object, config, secret)
-	case isAbsent(secret):
-		return next, absent{}
+	m, _ := tree.(map[string]any)
+	changed := maps.Clone(m)
+	if changed == nil {
+		changed = map[string]any{}
 	}
-	return config, next
-}
-
-// divideMap distributes key by key. A part that had no map gets one only for its content, but one of the parts must
-// have the map, so that an empty one does not vanish.
-func (d divider) divideMap(path pointer, m marked, next map[string]any, config, secret any) (inConfig, inSecret any) {
-	below, above := map[string]any{}, map[string]any{}
-	for key, value := range next {
-		c, s := d.divide(append(path[:len(path):len(path)], key), m.key(key), value, orAbsent(config, key), orAbsent(secret, key))
-		if !isAbsent(c) {
-			below[key] = c
-		}
-		if !isAbsent(s) {
-			above[key] = s
-		}
-	}
-	inConfig, inSecret = below, above
-	if len(above) == 0 && (!isMapOf(secret) || isMapOf(config)) {
-		inSecret = absent{}
-	}
-	if len(below) == 0 && !isMapOf(config) && !isAbsent(inSecret) {
-		inConfig = absent{}
-	}
-	return inConfig, inSecret
-}
-
-// touches reports whether an operation changes the value at a path, one above it or one below it.
-func (d divider) touches(path pointer) bool {
-	return slices.ContainsFunc(d, func(at pointer) bool { return at.contains(path) || path.contains(at) })
+	changed[path[0]] = putAt(m[path[0]], path[1:], value)
+	return changed
 }
 
 // at reports whether a value must not be shown: a key on its path or the schema marks it as secret, or

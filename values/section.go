@@ -2,6 +2,7 @@ package values
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -217,7 +218,7 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	if !s.noStore {
 		config, secret = s.Stored().divide(patched, p, s.Secrets().marked)
 	}
-	if isEmpty(config) && p.removes(pointer{s.key}) {
+	if isEmpty(config) && slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == JSONPointer(s.key) }) {
 		config = nil // the ConfigMap need not keep an empty section
 	}
 	if isEmpty(secret) {

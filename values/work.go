@@ -16,15 +16,15 @@ const maxWork = 500_000
 // that would end early counts as a whole.
 type work struct {
 	left  int
-	depth int            // of schemas that are applied within each other
-	way   int            // length of the place in the values, which the library writes out for each value
-	costs map[string]int // of patterns, as patternCost has them
+	depth int // of schemas that are applied within each other
+	way   int // length of the place in the values, which the library writes out for each value
+	costs map[*regexp.Regexp]int
 	enums map[*jsonschema.Schema]int
 }
 
 // affordable reports whether a validation is within maxWork.
 func (s *schema) affordable(compiled *jsonschema.Schema, value any) bool {
-	w := &work{left: maxWork, costs: s.costs, enums: map[*jsonschema.Schema]int{}}
+	w := &work{left: maxWork, costs: map[*regexp.Regexp]int{}, enums: map[*jsonschema.Schema]int{}}
 	w.apply(compiled, value)
 	return w.left > 0
 }
@@ -113,7 +113,11 @@ func (w *work) list(s *jsonschema.Schema, list []any) {
 
 // match counts a pattern: the time of a match grows with the length of the text times the size of the pattern's program.
 func (w *work) match(pattern *regexp.Regexp, text string) {
-	if pattern != nil {
-		w.left -= 1 + len(text)*w.costs[pattern.String()]/256
+	if pattern == nil {
+		return
 	}
+	if w.costs[pattern] == 0 {
+		w.costs[pattern] = 1 + patternCost(pattern.String())
+	}
+	w.left -= 1 + len(text)*w.costs[pattern]/256
 }

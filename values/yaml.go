@@ -60,8 +60,8 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 }
 
 // Position returns the line and the column, from 1, of the key or element at a path of keys and
-// indexes, or of the innermost one on the way that the document has.
-func (d YAMLDocument) Position(path []string) (line, column int) {
+// indexes, or of the innermost one on the way that the document has; found reports whether it has all of it.
+func (d YAMLDocument) Position(path []string) (line, column int, found bool) {
 	node := d.node.Content[0]
 	at := node
 	for _, step := range path {
@@ -70,14 +70,14 @@ func (d YAMLDocument) Position(path []string) (line, column int) {
 		}
 		i := find(node, step)
 		if i < 0 {
-			break
+			return at.Line, at.Column, false
 		}
 		if at = node.Content[i]; node.Kind == yaml.MappingNode {
 			at = node.Content[i-1]
 		}
 		node = node.Content[i]
 	}
-	return at.Line, at.Column
+	return at.Line, at.Column, true
 }
 
 // readYAML reads the nodes of all documents that are not empty: a separator at the end of a file makes an

@@ -3,7 +3,6 @@ package configmap
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"addon-operator/actors/decide"
 	"addon-operator/messages"
@@ -59,10 +58,6 @@ func word(value any, there bool) string {
 	if !there {
 		return "(none)"
 	}
-	text, err := values.Encode(value)
-	const most = 60
-	if err != nil || len(text) > most {
-		return strings.ToValidUTF8(string(text[:min(len(text), most)]), "") + "…"
-	}
-	return string(text)
+	text, _ := values.Encode(value) // what JSON cannot say is shown as nothing
+	return values.Shorten(string(text), 60)
 }

@@ -94,7 +94,7 @@ type written struct {
 
 // at is the line and the column of something in the test.
 func (w *written) at(path ...string) string {
-	line, column := w.document.Position(append(slices.Clone(w.path), path...))
+	line, column, _ := w.document.Position(append(slices.Clone(w.path), path...))
 	return fmt.Sprintf("%d:%d", line, column)
 }
 

@@ -2,11 +2,8 @@ package lint
 
 import (
 	"os"
-	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"go.yaml.in/yaml/v3"
 
 	"addon-operator/values"
 )
@@ -18,11 +15,10 @@ type place struct{ line, column int }
 // document is a text in which findings are placed: a file, or what a script or template printed.
 type document struct {
 	lines []string
-	root  *yaml.Node // of its first document; nil when it is no YAML
+	yaml  []values.YAMLDocument // nil when it is no YAML
 }
 
-// maxSource bounds the files that are read to find a place in them, in bytes. Files with values have
-// the same limit (D39).
+// maxSource bounds the files that are read to find a place in them, in bytes.
 const maxSource = 4 << 20
 
 // yamlOf reads a file once. What is missing, no regular file, or too large reads as empty, and has
@@ -40,54 +36,29 @@ func (f *findings) yamlOf(file string) *document {
 }
 
 func parsed(data []byte) *document {
-	d, read := &document{lines: strings.Split(string(data), "\n")}, yaml.Node{}
-	if err := yaml.Unmarshal(data, &read); err == nil && len(read.Content) > 0 {
-		d.root = read.Content[0]
-	}
+	d := &document{lines: strings.Split(string(data), "\n")}
+	d.yaml, _ = values.ParseYAMLDocuments(data)
 	return d
 }
 
-// at is the place of the key or list element at a path; the zero place when there is none. Aliases
-// are followed, merge keys (<<) are not.
+// at is the place of the key or list element at a path of the first document; the zero place when there is none.
+// Aliases are followed, merge keys (<<) are not.
 func (d *document) at(path string) place {
 	steps, err := values.ParsePath(path)
-	if err != nil || d.root == nil {
+	if err != nil {
 		return place{}
 	}
 	return d.atSteps(steps)
 }
 
 // atSteps is at for a path that is split.
-func (d *document) atSteps(steps []string) (at place) {
-	node := d.root
-	for _, step := range steps {
-		if node != nil && node.Kind == yaml.AliasNode {
-			node = node.Alias
-		}
-		if node == nil {
-			return place{}
-		}
-		key, value := child(node, step)
-		if value == nil {
-			return place{}
-		}
-		node, at = value, place{key.Line, key.Column}
-	}
-	return at
-}
-
-// child is the value of a key of a map, or an element of a list by its position, with the node that
-// names it; nil for neither.
-func child(node *yaml.Node, step string) (name, value *yaml.Node) {
-	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == step {
-			return node.Content[i], node.Content[i+1]
+func (d *document) atSteps(steps []string) place {
+	if len(d.yaml) > 0 {
+		if line, column, found := d.yaml[0].Position(steps); found {
+			return place{line, column}
 		}
 	}
-	if i, err := strconv.Atoi(step); node.Kind == yaml.SequenceNode && err == nil && i >= 0 && i < len(node.Content) {
-		return node.Content[i], node.Content[i]
-	}
-	return nil, nil
+	return place{}
 }
 
 // find is the first place of a text from a line on; the zero place when it is not there.

@@ -442,11 +442,7 @@ func Short(value any) string {
 	if err != nil {
 		return fmt.Sprint(value)
 	}
-	const longest = 300
-	if len(data) > longest {
-		return string(data[:longest]) + "…"
-	}
-	return string(data)
+	return values.Shorten(string(data), 300)
 }
 
 // WithTexts returns an object whose Secret data can be compared as stringData, too, so that authors
