@@ -6,8 +6,6 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-
-	"addon-operator/helm/charts"
 )
 
 // installer runs Helm's install and upgrade for a target. Its fields are set by the steps before
@@ -39,7 +37,6 @@ func (in *installer) install(earlier []string) (*release.Release, error) {
 	i.DisableOpenAPIValidation = true
 	i.DisableHooks = in.op.home.dry != nil
 	i.Labels = in.labels()
-	defer charts.During(in.op.release)()
 	rel, err := i.Run(in.chart.Copy(), in.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
 		if last, ok := in.store.state.Last(); ok {
@@ -93,6 +90,5 @@ func (in *installer) upgrade(earlier []string) (*release.Release, error) {
 	u.DisableOpenAPIValidation = true
 	u.DisableHooks = in.heals || in.op.home.dry != nil
 	u.Labels = in.labels()
-	defer charts.During(in.op.release)()
 	return u.Run(in.op.release, in.chart.Copy(), in.module.Values)
 }
