@@ -414,7 +414,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if a.installer.heals = unchanged; unchanged {
 			healed = a.absent
 		}
-		rel, err = a.installer.upgradeLast()
+		rel, err = a.installer.upgrade()
 	}
 	if err := a.op.orRefused(err); err != nil {
 		return Outcome{}, err
