@@ -18,21 +18,21 @@ const sizes = `
 actors 13357 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3855 // objects of kinds that the module defines
 addons 1533 // content that is lost is not in force
-cmd 6660
-helm 8184 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+cmd 6656
+helm 7933 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3307 // days on which clocks change
 jq 481 // steps of filters are bounded
 kube 6793
 kube/apiserver 2652
-messages 1949
+messages 1945
 server 2500
 supervisor 1112
 testkit 6551 // faults of release records
 values 5605 // one list of names of secrets
-go: 64522 // 32
+go: 64263 // 32
 scripts: 1104
 web: 312
-tests: 51550 // 32
+tests: 51440 // 32
 txtar: 16303 // 32: scripts of the guards
 `
 
