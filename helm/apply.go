@@ -88,8 +88,6 @@ type Outcome struct {
 	AppVersion string
 	// Unstable: the chart renders differently from the same inputs, so the release was left as it is.
 	Unstable bool
-	// Misprint names templates that printed a mistake of printf, such as %!d(float64=1), without the value.
-	Misprint string
 	// TakenFrom are releases without a module whose objects the release has now, sorted.
 	TakenFrom []string
 	// Held is why a person must allow the upgrade; nil otherwise. Objects are what the release has then.
@@ -142,7 +140,6 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		outcome.TakenFrom = a.op.takes.names()
 		outcome.Objects, outcome.Ends = h.live.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
-		outcome.Misprint = a.manifest.misprint
 	}
 	return a, outcome, classify(ctx, m.Name, a.op, err)
 }
@@ -417,7 +414,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if a.installer.heals = unchanged; unchanged {
 			healed = a.absent
 		}
-		rel, err = a.installer.upgradeLast()
+		rel, err = a.installer.upgrade()
 	}
 	if err := a.op.orRefused(err); err != nil {
 		return Outcome{}, err

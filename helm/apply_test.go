@@ -124,13 +124,9 @@ data:
 	m = m.with("int", int64(12345678901)).with("float", 0.5).with("beyond", json.Number("123456789012345678901234567890"))
 	m = m.with("list", []any{int64(1000000), int64(9007199254740993)})
 	before, _ := json.Marshal(m.Values)
-	installed := f.apply(m, Installed, 1)
+	f.apply(m, Installed, 1)
 	f.restart()
-	after := f.apply(m, Skipped, 1)
-	const misprint = `numbers/templates/a.yaml prints "%!d(…)" in line 6 of its output: printf got a value that does not fit its verb`
-	if installed.Misprint != misprint || after.Misprint != misprint {
-		t.Errorf("named: %q, after a restart %q", installed.Misprint, after.Misprint)
-	}
+	f.apply(m, Skipped, 1)
 	want := map[string]string{
 		"int": "1.2345678901e+10, 12345678901", "float": "%!d(float64=0.5)", "beyond": "1.2345678901234568e+29", "yaml": "- 1000000\n- 9007199254740992",
 	}

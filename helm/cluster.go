@@ -38,7 +38,8 @@ type cluster struct {
 
 	applying  bool     // the first manifest that Helm builds is the one to apply; set by Apply
 	target    string   // that manifest, once known
-	earlier   []string // manifests of failed revisions whose objects Helm forgets
+	earlier   []string // manifests of a failed first revision, whose objects may exist
+	gone      []Object // left the chart; Update deletes them at its end
 	recreates []string // kinds that are deleted and created when a field cannot change
 	heals     bool     // only objects are put back: the manifest is that of the last revision
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
@@ -55,8 +56,6 @@ type builder struct {
 	// secrets are the texts of Secrets in all manifests that were built, older revisions included.
 	// No error and no message of a Pod shows them.
 	secrets []string
-	// unserved are objects of older manifests whose kinds the API server has in no version.
-	unserved []Object
 }
 
 var (
@@ -112,7 +111,7 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
 			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
-			b.unserved = append(b.unserved, manifest.Of(o))
+			b.op.unserved = append(b.op.unserved, manifest.Of(o))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", manifest.Of(o), err))
 		default:
@@ -241,11 +240,10 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 }
 
 // Update implements kube.Interface for upgrades. What has left the chart is deleted here and not by Helm, which forgets
-// what it cannot delete, and deletes what does not belong to the release (P2). An API that does not answer stops the
-// upgrade, because its objects would be forgotten.
+// what it cannot delete, and deletes what does not belong to the release (P2).
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	left, err := k.left(original, target)
-	if err == nil && k.heals {
+	var err error
+	if k.heals {
 		if original, err = k.withoutEnded(original); err == nil {
 			target, err = k.withoutEnded(target)
 		}
@@ -268,8 +266,8 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 	if err != nil {
 		return result, err
 	}
-	if result.Deleted, err = k.remove(left); err == nil {
-		reportUnserved(k.op, k.unserved(target))
+	if err = k.op.remove(k.gone); err == nil {
+		k.op.reportUnserved()
 	}
 	return result, err
 }

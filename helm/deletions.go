@@ -3,71 +3,225 @@ package helm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/helm/kinds"
+	"addon-operator/helm/manifest"
 )
 
-// left are the objects of earlier manifests that target lacks and that belong to the release. Helm compares the new
-// manifest with that of the last deployed revision, so it misses objects that only a failed revision since then has
-// created. An object that cannot be read is an error, before anything is written: the new record would not list it.
-func (k *cluster) left(original, target kube.ResourceList) (kube.ResourceList, error) {
-	left := original.Difference(target)
-	for _, text := range k.earlier {
-		forgotten, err := k.builder.build(text, false)
-		var away *kinds.AwayError
-		if errors.As(err, &away) || err != nil && isUnavailable(err) {
-			return nil, fmt.Errorf("objects of a failed revision: %w", err)
-		}
+// past is what older manifests of a release have in the cluster, compared with what the chart has now.
+type past struct {
+	stays []Object // also in the chart; whether they exist was not looked up
+	gone  []Object // left the chart, exist, and would be deleted
+	data  []Object // of gone, those whose data is deleted with them
+}
+
+// without are the objects of gone that hold no data.
+func (p past) without() []Object {
+	return slices.DeleteFunc(slices.Clone(p.gone), func(o Object) bool { return slices.Contains(p.data, o) })
+}
+
+// compare finds out which objects of older manifests are not wanted any more. Objects whose kinds the API server has in
+// no version cannot be deleted: they are noted in op.unserved.
+func (op *operation) compare(older []string, wanted []Object) (p past, _ error) {
+	l := op.home.live
+	var kept []Object
+	wants, seen := map[Object]bool{}, map[Object]bool{}
+	for _, o := range wanted {
+		r, _, _ := l.resolve(o) // an unknown kind stays as it is
+		wants[r] = true
+	}
+	for _, text := range older {
+		objects, err := manifest.Parse(text)
 		if err != nil {
-			k.op.debug("objects of a failed revision are not searched for: %v", err)
-			continue
+			return past{}, fmt.Errorf("manifest of an older revision: %w", err)
 		}
-		for _, info := range forgotten {
-			if !left.Contains(info) && !target.Contains(info) {
-				left = append(left, info)
+		for _, u := range objects {
+			o := manifest.Of(u)
+			served, err := l.kinds.Served(o.GVK)
+			if meta.IsNoMatchError(err) {
+				op.unserved = append(op.unserved, o)
+				continue
+			}
+			if err != nil {
+				return past{}, err
+			}
+			o.GVK = served
+			r, m, err := l.resolve(o)
+			if err != nil {
+				return past{}, err
+			}
+			if seen[r] {
+				continue
+			}
+			if seen[r] = true; wants[r] {
+				p.stays = append(p.stays, o)
+				continue
+			}
+			o.Namespace, o.GVK = r.Namespace, m.GroupVersionKind
+			fate, err := op.fateOf(o)
+			if err != nil {
+				return past{}, err
+			}
+			switch fate {
+			case stays:
+				kept = append(kept, o)
+			case goesWithData:
+				p.data = append(p.data, o)
+				fallthrough
+			case goes:
+				p.gone = append(p.gone, o)
 			}
 		}
 	}
-	return k.owned(left)
+	op.warnAbout(kept, whyStays)
+	return p, nil
 }
 
-// unserved are objects of older manifests whose kinds the API server has in no version, and that target does not have.
-func (k *cluster) unserved(target kube.ResourceList) (stay []Object) {
-	known := map[Object]bool{}
-	for _, info := range target {
-		known[k.op.home.live.identity(objectOfInfo(info))] = true
+// fate is what becomes of an object that a record lists and the chart does not have.
+type fate int
+
+const (
+	isGone       fate = iota // it does not exist, or is being deleted
+	stays                    // its annotations do not name this release, or it has the policy keep (P2)
+	goes                     // it is deleted
+	goesWithData             // and data with it
+)
+
+// fateOf reads an object to find out whether it would be deleted. One that may not be read is an error: once no record
+// lists it, no later attempt would delete it.
+func (op *operation) fateOf(o Object) (fate, error) {
+	live, exists, err := op.home.live.look(op.ctx, o)
+	switch {
+	case err != nil:
+		return 0, err
+	case !exists:
+		return isGone, nil
+	case live == nil:
+		return 0, fmt.Errorf("the operator may not read %s, so its owner is unknown", o)
+	case ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy:
+		return stays, nil
+	case live.DeletionTimestamp != nil:
+		return isGone, nil
+	case holdsData(o):
+		return goesWithData, nil
 	}
-	for _, o := range k.builder.unserved {
-		if id := k.op.home.live.identity(o); !known[id] {
-			known[id] = true
-			stay = append(stay, o)
-		}
+	claims, err := deletesClaims(op, o)
+	if claims {
+		return goesWithData, err
 	}
-	return stay
+	return goes, err
+}
+
+// holdsData reports whether objects of a kind hold data.
+func holdsData(o Object) bool {
+	return slices.Contains([]string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition"}, o.GVK.Kind)
+}
+
+// deletesClaims reports whether the claims of a StatefulSet are deleted together with it. By default they stay, and a
+// StatefulSet of the same name finds them again.
+func deletesClaims(op *operation, o Object) (bool, error) {
+	if o.GVK.Kind != "StatefulSet" || o.GVK.Group != "apps" {
+		return false, nil
+	}
+	m, err := op.home.kinds.Mapping(o.GVK)
+	if err != nil {
+		return false, err
+	}
+	live, err := op.home.dynamic.Resource(m.Resource).Namespace(o.Namespace).Get(op.ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, unlooked(o, err)
+	}
+	policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+	claims, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
+	return policy == "Delete" && len(claims) > 0, nil
 }
 
 // remove deletes objects that have left the chart. Unlike Helm it returns an error if one cannot be deleted: the
 // revision has failed then, and the next one finds the object in its record.
-func (k *cluster) remove(left kube.ResourceList) (deleted kube.ResourceList, _ error) {
-	defer k.writes(left, nil)()
+func (op *operation) remove(objects []Object) error {
 	var errs []error
-	for _, info := range left {
-		o := objectOfInfo(info)
-		if err := k.op.removeLeftover(o); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
-			continue
+	for _, o := range objects {
+		ended := func(string) {}
+		if op.writes != nil {
+			ended = op.writes(o)
 		}
-		deleted = append(deleted, info)
+		if err := op.removeOne(o); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
+		}
+		ended("")
 	}
-	return deleted, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// removeOne deletes one object, if it is still ours, and the one whose owner was read (UID).
+func (op *operation) removeOne(o Object) error {
+	live, exists, err := op.home.live.look(op.ctx, o)
+	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return err
+	}
+	resource, err := op.home.live.resourceOf(o)
+	if err != nil {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	err = resource.Delete(op.ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &live.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if op.removed++; op.removed <= maxNamedObjects {
+		op.log.Info("an object that has left the chart is deleted", "object", o.String())
+	}
+	return nil
+}
+
+// maxNamedObjects is how many objects of one operation the log names: a release may have thousands.
+const maxNamedObjects = 20
+
+// deletedMore logs how many objects were deleted that the log does not name.
+func (op *operation) deletedMore() {
+	if more := op.removed - maxNamedObjects; more > 0 {
+		op.log.Info("more objects that have left the chart are deleted", "objects", more)
+	}
+}
+
+const (
+	whyStays = "objects do not name this release as their owner, or are annotated to be kept; they stay"
+	whyData  = "objects with data stay, because no person has allowed the purge; delete them if they are not needed"
+)
+
+// warnAbout logs that objects stay, and why.
+func (op *operation) warnAbout(objects []Object, why string) {
+	if len(objects) == 0 {
+		return
+	}
+	var names []string
+	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
+		names = append(names, o.String())
+	}
+	op.log.Warn(why, "objects", names, "count", len(objects))
 }
 
 // reportUnserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists
 // them any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
-func reportUnserved(op *operation, objects []Object) {
+func (op *operation) reportUnserved() {
+	var objects []Object
+	seen := map[Object]bool{}
+	for _, o := range op.unserved {
+		if id := op.home.live.identity(o); !seen[id] {
+			seen[id] = true
+			objects = append(objects, o)
+		}
+	}
 	if len(objects) == 0 || op.home.dry != nil {
 		return
 	}
@@ -84,22 +238,5 @@ func reportUnserved(op *operation, objects []Object) {
 			more = fmt.Sprintf(" and %d more", n)
 		}
 		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s%s", op.release, what, strings.Join(names, ", "), more))
-	}
-}
-
-// maxNamedObjects is how many objects of one operation the log names: a release may have thousands.
-const maxNamedObjects = 20
-
-// deleted logs that an object was deleted that has left the chart.
-func (op *operation) deleted(o Object) {
-	if op.removed++; op.removed <= maxNamedObjects {
-		op.log.Info("an object that has left the chart is deleted", "object", o.String())
-	}
-}
-
-// deletedMore logs how many objects were deleted that the log does not name.
-func (op *operation) deletedMore() {
-	if more := op.removed - maxNamedObjects; more > 0 {
-		op.log.Info("more objects that have left the chart are deleted", "objects", more)
 	}
 }

@@ -7,13 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"helm.sh/helm/v3/pkg/kube"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"addon-operator/helm/manifest"
 )
 
 // Hold is an upgrade that must not happen until a person allows it (P1): it would delete all that the release has, or
@@ -28,13 +21,6 @@ type Hold struct {
 	version [2]string
 }
 
-// past is what earlier revisions of a release have in the cluster, compared with what the chart has now.
-type past struct {
-	stays []Object // also in the chart; whether they exist was not looked up
-	gone  []Object // left the chart, exist, and would be deleted
-	data  []Object // of gone, those whose data is deleted with them
-}
-
 // outcome is that of an Apply that is held.
 func (h *Hold) outcome(state State) Outcome {
 	last, _ := state.Last()
@@ -44,7 +30,7 @@ func (h *Hold) outcome(state State) Outcome {
 // guard finds out whether a step would delete too much, and sets held if no person has allowed it. Objects that do not
 // exist any more, lack our annotations or are to be kept do not count, because they are not deleted.
 func (a *apply) guard(step Step) error {
-	a.held = nil
+	a.held, a.installer.gone = nil, nil
 	if step != StepUpgrade && step != StepReinstall {
 		return nil
 	}
@@ -57,10 +43,15 @@ func (a *apply) guard(step Step) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.compare(append(earlier, newest.Manifest), step == StepReinstall)
+	p, err := a.op.compare(append(earlier, newest.Manifest), a.manifest.objects)
 	if err != nil {
 		return err
 	}
+	if step == StepReinstall { // what holds data is not deleted
+		a.op.warnAbout(p.data, "objects of a failed revision are no longer in the chart and stay, because their data would be deleted with them")
+		p.gone, p.data = p.without(), nil
+	}
+	a.installer.gone = p.gone
 	h := p.hold(len(a.manifest.objects))
 	if h == nil {
 		return nil
@@ -91,96 +82,6 @@ func (p past) hold(objects int) *Hold {
 	}
 	slices.SortFunc(h.Objects, func(x, y Object) int { return strings.Compare(nameOf(x), nameOf(y)) })
 	return h
-}
-
-// compare finds out which objects of earlier manifests the chart has dropped. spares: those with data are not deleted
-// (reinstall).
-func (a *apply) compare(earlier []string, spares bool) (p past, _ error) {
-	l := a.op.home.live
-	wanted, seen := map[Object]bool{}, map[Object]bool{}
-	for _, o := range a.manifest.objects {
-		r, _, _ := l.resolve(o) // an unknown kind stays as it is
-		wanted[r] = true
-	}
-	for _, text := range earlier {
-		objects, err := manifest.Parse(text)
-		if err != nil {
-			return past{}, fmt.Errorf("manifest of an older revision: %w", err)
-		}
-		for _, u := range objects {
-			o := manifest.Of(u)
-			served, err := l.kinds.Served(o.GVK)
-			if meta.IsNoMatchError(err) {
-				continue // it cannot be deleted
-			}
-			if err != nil {
-				return past{}, err
-			}
-			o.GVK = served
-			r, m, err := l.resolve(o)
-			if err != nil {
-				return past{}, err
-			}
-			if seen[r] {
-				continue
-			}
-			seen[r] = true
-			if wanted[r] {
-				p.stays = append(p.stays, o)
-				continue
-			}
-			o.Namespace, o.GVK = r.Namespace, m.GroupVersionKind
-			if err := a.leaves(o, spares, &p); err != nil {
-				return past{}, err
-			}
-		}
-	}
-	return p, nil
-}
-
-// leaves notes an object that the chart has dropped, if it would be deleted.
-func (a *apply) leaves(o Object, spares bool, p *past) error {
-	live, exists, err := a.op.home.live.look(a.op.ctx, o)
-	if err != nil {
-		return err
-	}
-	if !exists || live == nil || live.DeletionTimestamp != nil || ownerIn(live) != a.op.us() ||
-		live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return nil
-	}
-	data := spareData(o)
-	if data && spares {
-		return nil
-	}
-	if !data {
-		if data, err = deletesClaims(a.op, o); err != nil {
-			return err
-		}
-	}
-	p.gone = append(p.gone, o)
-	if data {
-		p.data = append(p.data, o)
-	}
-	return nil
-}
-
-// deletesClaims reports whether the claims of a StatefulSet are deleted together with it. By default they stay, and a
-// StatefulSet of the same name finds them again.
-func deletesClaims(op *operation, o Object) (bool, error) {
-	if o.GVK.Kind != "StatefulSet" || o.GVK.Group != "apps" {
-		return false, nil
-	}
-	m, err := op.home.kinds.Mapping(o.GVK)
-	if err != nil {
-		return false, err
-	}
-	live, err := op.home.dynamic.Resource(m.Resource).Namespace(o.Namespace).Get(op.ctx, o.Name, metav1.GetOptions{})
-	if err != nil {
-		return false, unlooked(o, err)
-	}
-	policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
-	claims, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
-	return policy == "Delete" && len(claims) > 0, nil
 }
 
 // nameOf names an object with the group of its kind, and without spaces.

@@ -72,8 +72,8 @@ func (k *cluster) GetPodList(namespace string, o metav1.ListOptions) (*corev1.Po
 // that only where the policy of the hook says so, and fails otherwise, without end.
 func (k *cluster) createHook(list kube.ResourceList) (*kube.Result, error) {
 	created, err := k.Client.Create(list)
-	holdsData := func(info *resource.Info) bool { return spareData(objectOfInfo(info)) }
-	if !apierrors.IsAlreadyExists(err) || slices.ContainsFunc(list, holdsData) {
+	hasData := func(info *resource.Info) bool { return holdsData(objectOfInfo(info)) }
+	if !apierrors.IsAlreadyExists(err) || slices.ContainsFunc(list, hasData) {
 		return created, err
 	}
 	if _, errs := k.Delete(list); len(errs) > 0 {

@@ -6,16 +6,15 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-
-	"addon-operator/helm/charts"
 )
 
 // installer runs Helm's install and upgrade for a target. Its fields are set by the steps before
 // the action that uses them.
 type installer struct {
 	*target
-	presumed bool // the objects were not looked up, and are taken for absent
-	heals    bool // only objects are put back: the hooks of the chart do not run
+	presumed bool     // the objects were not looked up, and are taken for absent
+	heals    bool     // only objects are put back: the hooks of the chart do not run
+	gone     []Object // left the chart, and are deleted
 }
 
 // install runs Helm's install. earlier are manifests of a failed first revision, whose objects may
@@ -39,7 +38,6 @@ func (in *installer) install(earlier []string) (*release.Release, error) {
 	i.DisableOpenAPIValidation = true
 	i.DisableHooks = in.op.home.dry != nil
 	i.Labels = in.labels()
-	defer charts.During(in.op.release)()
 	rel, err := i.Run(in.chart.Copy(), in.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
 		if last, ok := in.store.state.Last(); ok {
@@ -60,30 +58,22 @@ func (in *installer) reinstall() (*release.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.op.removeLeftovers([]string{failed.Manifest}, in.manifest.objects, spareData); err != nil {
+	if err := in.op.remove(in.gone); err != nil {
 		return nil, err
 	}
+	in.op.reportUnserved()
 	if _, err := in.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, err
 	}
 	return in.install([]string{failed.Manifest})
 }
 
-// upgradeLast upgrades from the newest revision, which may have failed.
-func (in *installer) upgradeLast() (*release.Release, error) {
-	earlier, err := in.store.sinceDeployed()
-	if err != nil {
-		return nil, err
-	}
-	return in.upgrade(earlier)
-}
-
 // upgrade runs Helm's upgrade. Its base is the last deployed revision. It would forget what failed
-// revisions have created since, so their manifests (earlier) are given to the cluster. Helm's hooks
+// revisions have created since, so the cluster deletes what has left the chart (gone). Helm's hooks
 // are for another version of the release: when only objects are put back, none runs (H14).
-func (in *installer) upgrade(earlier []string) (*release.Release, error) {
+func (in *installer) upgrade() (*release.Release, error) {
 	cfg, k := in.op.configuration(in.store)
-	k.applying, k.earlier, k.recreates, k.heals = true, earlier, recreatedKinds(in.chart.Metadata()), in.heals
+	k.applying, k.gone, k.recreates, k.heals = true, in.gone, recreatedKinds(in.chart.Metadata()), in.heals
 	u := action.NewUpgrade(cfg)
 	u.Namespace = in.op.home.options.Namespace
 	u.Timeout = in.op.home.options.Timeout
@@ -93,6 +83,5 @@ func (in *installer) upgrade(earlier []string) (*release.Release, error) {
 	u.DisableOpenAPIValidation = true
 	u.DisableHooks = in.heals || in.op.home.dry != nil
 	u.Labels = in.labels()
-	defer charts.During(in.op.release)()
 	return u.Run(in.op.release, in.chart.Copy(), in.module.Values)
 }

@@ -48,6 +48,7 @@ type operation struct {
 	unlabelled bool
 	giveUp     <-chan struct{} // Module.GiveUp
 	removed    int             // objects that were deleted because they have left the chart
+	unserved   []Object        // of older manifests, whose kinds the API server has in no version
 	takes      takes
 	purge      bool // it is a Purge
 	keepsData  bool // objects that hold data are not deleted

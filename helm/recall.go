@@ -87,11 +87,11 @@ func (t *target) forReal() (err error) {
 // describe is RenderedAnnotation for a record that is written: empty unless it is the new one, as
 // deployed, and Helm's render was equal to ours. Two equal renders are the proof that the chart
 // does not render differently each time. It is empty, too, for charts that must be rendered each
-// time, also to show their misprints, and for too many objects.
+// time, and for too many objects.
 func (t *target) describe(rel *release.Release) string {
 	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row may print the same time, and later ones not
 	m := t.manifest
-	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed || m.volatile || m.misprint != "" ||
+	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed || m.volatile ||
 		mentions(t.module, t.chart, clock) || t.op.home.renderer.recorded(rel) != m.checksum {
 		return ""
 	}

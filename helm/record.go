@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm/charts"
@@ -38,25 +36,8 @@ type Record struct {
 	empty bool // it has no templates
 }
 
-// NoReleaseError reports that there is no record of a release.
-type NoReleaseError struct {
-	Release, Namespace string
-	Driver             Driver
-	// Elsewhere are the namespaces, of those that may be listed, and the drivers that have one.
-	Elsewhere []string
-}
-
-// Error implements error.
-func (e *NoReleaseError) Error() string {
-	text := fmt.Sprintf("there is no release %s in namespace %s, in %s", e.Release, e.Namespace, e.Driver.Resource().Resource)
-	if len(e.Elsewhere) > 0 {
-		text += "; there is one in " + strings.Join(e.Elsewhere, ", and in ")
-	}
-	return text
-}
-
 // Record reads the newest record of a release in the namespace of the Client. Errors are of type
-// *NoReleaseError and *Error.
+// *Error.
 func (c *Client) Record(ctx context.Context, name string) (Record, error) {
 	h := c.root
 	op := &operation{ctx: ctx, home: h, release: name, log: h.options.Log, transport: &boundTransport{ctx: ctx, next: h.transport}}
@@ -66,7 +47,7 @@ func (c *Client) Record(ctx context.Context, name string) (Record, error) {
 	}
 	last, ok := state.Last()
 	if !ok {
-		return Record{}, &NoReleaseError{name, h.options.Namespace, cmp.Or(h.options.Driver, SecretDriver), h.elsewhere(ctx, name)}
+		return Record{}, problem(Invalid, name, "there is no such release in namespace %s, in %s", h.options.Namespace, h.options.Driver.Resource().Resource)
 	}
 	s := op.store(state)
 	r := Record{Release: name, Namespace: h.options.Namespace, Revision: last.Version, Status: string(last.Status)}
@@ -77,24 +58,6 @@ func (c *Client) Record(ctx context.Context, name string) (Record, error) {
 		return Record{}, classify(ctx, name, op, err)
 	}
 	return r, nil
-}
-
-// elsewhere looks for a release with all drivers in all namespaces, for the hint in an error. Where
-// that is not permitted, it finds none.
-func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
-	for _, driver := range []Driver{SecretDriver, ConfigMapDriver} {
-		list, err := h.metadata.Resource(driver.Resource()).List(ctx, metav1.ListOptions{LabelSelector: releaseSelector(name).String()})
-		if err != nil {
-			continue
-		}
-		for _, item := range list.Items {
-			if _, _, err := revisionOf(&item.ObjectMeta); err == nil {
-				found = append(found, fmt.Sprintf("%s of namespace %s", driver.Resource().Resource, item.Namespace))
-			}
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
 }
 
 // read sets the fields from the body of the record. Values are taken from its JSON text, where large

@@ -43,7 +43,6 @@ type rendered struct {
 	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
-	misprint string          // mistakes of printf (manifest.Misprints)
 }
 
 // renders remembers the last render of each release. The same chart, values and capabilities give
@@ -128,7 +127,6 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 
 // renderAgain renders without the memory. It also returns what each template has printed.
 func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
-	defer charts.During(m.Name)()
 	lookup := &lookupClients{op: op}
 	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
 		return nil, nil, err
@@ -172,7 +170,6 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 // an upgrade. lookup notes what templates ask. Questions about an API that has never listed its
 // kinds have no answer, so such a render is an AwayError (P13).
 func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
-	defer charts.During(m.Name)()
 	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
@@ -213,7 +210,7 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	}
 	result := &rendered{former: r.sum(manifests, all), ends: map[Object]bool{}}
 	hooks := slices.DeleteFunc(all, isTest)
-	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(manifests, hooks), manifest.Misprints(files)
+	result.hooks, result.checksum = len(hooks) > 0, r.sum(manifests, hooks)
 	return result, r.checkObjects(manifests, result)
 }
 

@@ -9,7 +9,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
 )
 
@@ -40,7 +39,6 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	if err != nil {
 		return nil, renderProblem(ctx, nil, m, err)
 	}
-	defer charts.During(m.Name)()
 	files, err := home.renderer.renderFiles(op, m, loaded, &lookupClients{op: op})
 	if err != nil {
 		return nil, renderProblem(ctx, op, m, err)

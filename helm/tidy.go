@@ -2,21 +2,12 @@ package helm
 
 import "helm.sh/helm/v3/pkg/release"
 
-// tidy repairs the history behind the newest revision (H8). What fails twice is tried again by the
-// next Apply.
+// tidy repairs the history behind the newest revision (H8). What fails is tried again by the next Apply.
 func (a *apply) tidy() {
 	if a.op.home.dry != nil {
 		return
 	}
-	err := a.supersede()
-	if err == nil {
-		return
-	}
-	if state, readErr := a.op.home.records.reread(a.store.ctx, a.op.release); readErr == nil {
-		a.store.state = state
-		err = a.supersede()
-	}
-	if err != nil {
+	if err := a.supersede(); err != nil {
 		a.op.home.records.doubt(a.op.release)
 		a.op.log.Warn("an older revision is still recorded as deployed; the next run tries again", "err", err)
 	}

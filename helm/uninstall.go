@@ -11,9 +11,6 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
@@ -197,14 +194,14 @@ func (op *operation) uninstall(s *store, of Module) error {
 	u.IgnoreNotFound = true
 	u.DisableHooks = op.purge || op.home.dry != nil
 	if last.Status != release.StatusUninstalled {
-		if err := op.removeDropped(others, newest); err != nil {
+		if err := op.removeDropped(others, newest.Manifest); err != nil {
 			return err
 		}
 	}
 	if _, err := u.Run(op.release); err != nil {
 		return op.orRefused(errors.Join(append([]error{err}, k.undeleted...)...))
 	}
-	reportUnserved(op, k.unserved(nil))
+	op.reportUnserved()
 	return nil
 }
 
@@ -252,64 +249,49 @@ func runsOnDelete(h *release.Hook) bool {
 
 // removeDropped deletes the objects of older manifests that the newest revision no longer has: the
 // uninstall itself deletes those of the newest only.
-func (op *operation) removeDropped(others []string, newest *release.Release) error {
+func (op *operation) removeDropped(others []string, newest string) error {
 	if len(others) == 0 {
 		return nil
 	}
-	objects, err := manifest.Parse(newest.Manifest)
+	objects, err := manifest.Parse(newest)
 	if err != nil {
 		return err
 	}
 	var kept []Object
-	for _, o := range objects {
-		kept = append(kept, manifest.Of(o))
+	for _, u := range objects {
+		kept = append(kept, manifest.Of(u))
+	}
+	dropped, err := op.compare(others, kept)
+	if err != nil {
+		return err
 	}
 	if op.keepsData {
-		return op.removeLeftovers(others, kept, spareData)
+		op.warnAbout(dropped.data, whyData)
+		dropped.gone = dropped.without()
 	}
-	return op.removeLeftovers(others, kept, spareNothing)
+	return op.remove(dropped.gone)
 }
 
-// owned leaves out what an uninstall or an upgrade must not delete, although a record lists it: objects whose
-// annotations do not name this release, and objects with the policy keep (P2). An object that
-// cannot be read is an error: once no record lists it, no later attempt would delete it. A purge that no
-// person has allowed also leaves what holds data: the directory may be gone by mistake (P1).
-func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
-	var ours kube.ResourceList
-	var stay, data []string
+// owned leaves out what an uninstall must not delete, although the record lists it (fateOf). A purge that no person has
+// allowed also leaves what holds data: the directory may be gone by mistake (P1).
+func (k *cluster) owned(list kube.ResourceList) (ours kube.ResourceList, _ error) {
+	var kept, data []Object
 	for _, info := range list {
 		o := objectOfInfo(info)
-		live, exists, err := k.op.home.live.look(k.op.ctx, o)
+		fate, err := k.op.fateOf(o)
 		switch {
 		case err != nil:
 			return nil, err
-		case !exists:
-		case live == nil:
-			return nil, fmt.Errorf("the operator may not read %s, so its owner is unknown", o)
-		case ownerIn(live) != k.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy:
-			stay = append(stay, o.String())
-		default:
-			holds := k.op.keepsData && spareData(o)
-			if k.op.keepsData && !holds {
-				if holds, err = deletesClaims(k.op, o); err != nil {
-					return nil, err
-				}
-			}
-			if holds {
-				data = append(data, o.String())
-			} else {
-				ours = append(ours, info)
-			}
+		case fate == stays:
+			kept = append(kept, o)
+		case fate == goesWithData && k.op.keepsData:
+			data = append(data, o)
+		case fate != isGone:
+			ours = append(ours, info)
 		}
 	}
-	if len(data) > 0 {
-		k.op.log.Warn("objects with data stay, because no person has allowed the purge; delete them if they are not needed",
-			"objects", data[:min(len(data), maxNamedObjects)], "count", len(data))
-	}
-	if len(stay) > 0 {
-		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay",
-			"objects", stay[:min(len(stay), maxNamedObjects)], "count", len(stay))
-	}
+	k.op.warnAbout(data, whyData)
+	k.op.warnAbout(kept, whyStays)
 	return ours, nil
 }
 
@@ -328,79 +310,4 @@ func (op *operation) dropCorrupted(s *store) error {
 		}
 	}
 	return nil
-}
-
-// spared reports whether removeLeftovers never deletes an object, by its kind.
-type spared func(Object) bool
-
-func spareNothing(Object) bool { return false }
-
-// spareData spares kinds whose deletion would delete data.
-func spareData(o Object) bool {
-	return slices.Contains([]string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition"}, o.GVK.Kind)
-}
-
-// removeLeftovers deletes objects of older manifests that are not in keep, if they exist, are ours,
-// and do not ask to be kept. Objects are compared by identity, so another version of an API in the
-// newer manifest does not make an object a leftover.
-func (op *operation) removeLeftovers(manifests []string, keep []Object, spare spared) error {
-	l := op.home.live
-	kept := map[Object]bool{}
-	var unserved []Object
-	defer func() { reportUnserved(op, unserved) }()
-	for _, o := range keep {
-		kept[l.identity(o)] = true
-	}
-	for _, text := range manifests {
-		objects, err := manifest.Parse(text)
-		if err != nil {
-			return fmt.Errorf("manifest of an older revision: %w", err)
-		}
-		for _, u := range objects {
-			o := manifest.Of(u)
-			if kept[l.identity(o)] {
-				continue
-			}
-			kept[l.identity(o)] = true
-			if spare(o) {
-				op.log.Warn("an object of a failed revision is no longer in the chart and stays, because its data would be deleted with it", "object", o.String())
-				continue
-			}
-			served, err := l.kinds.Served(o.GVK)
-			if meta.IsNoMatchError(err) {
-				unserved = append(unserved, o)
-				continue
-			}
-			if err == nil {
-				o.GVK = served
-				err = op.removeLeftover(o)
-			}
-			if err != nil {
-				return fmt.Errorf("delete %s, which an older revision left: %w", o, err)
-			}
-		}
-	}
-	return nil
-}
-
-// removeLeftover deletes one object, if it is still the one whose owner was read (UID). One that
-// may not be read stays.
-func (op *operation) removeLeftover(o Object) error {
-	live, exists, err := op.home.live.look(op.ctx, o)
-	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return err
-	}
-	resource, err := op.home.live.resourceOf(o)
-	if err != nil {
-		return err
-	}
-	background := metav1.DeletePropagationBackground
-	err = resource.Delete(op.ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &live.UID}})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		op.deleted(o)
-	}
-	return err
 }

@@ -347,6 +347,5 @@ func (m *module) publish() {
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
-		Misprint: m.release.last.Misprint,
 	})
 }

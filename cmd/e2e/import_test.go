@@ -287,7 +287,7 @@ func TestImportOfAReleaseThatDiffers(t *testing.T) {
 	if failed {
 		t.Fatal(out)
 	}
-	expectAll(t, out, "upgrade plain", "its manifest is not what the module renders: ConfigMap plain, data.text", "text: changed by a post renderer", "text: mine")
+	expectAll(t, out, "upgrade plain", "revision 1 has no checksum of the operator", "text: changed by a post renderer", "text: mine")
 	h.start("HELM_DRIVER=configmap").ready()
 	after := p.deployed()
 	if after["release same"] != before["release same"] || after["ConfigMap same"] != before["ConfigMap same"] {
@@ -325,7 +325,7 @@ func TestImportRefuses(t *testing.T) {
 		{p, []string{"plain", "--chart", "./no-such-chart"}, []string{"no-such-chart"}},
 		{p, []string{"plain", "--password", "secret"}, []string{"flags that set how a chart is fetched need --chart or --repo"}},
 		{p, []string{"plain", "other"}, []string{"needs the name of one release"}},
-		{elsewhere, []string{"plain"}, []string{"there is no release plain in namespace NAMESPACE, in secrets", "secrets of namespace " + p.namespace}},
+		{elsewhere, []string{"plain"}, []string{"release plain: there is no such release in namespace NAMESPACE, in secrets"}},
 		{nobody, []string{"plain"}, []string{"secrets", "is forbidden"}},
 	} {
 		out, failed := refused.importRelease(refused.args...)

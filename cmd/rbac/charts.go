@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -152,14 +151,10 @@ func (g *generator) object(ctx context.Context, o *unstructured.Unstructured, ho
 	if g.options.watch {
 		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to detect deleted objects at once"})
 	}
-	// The operator reports why Pods do not run: what they say, or without Pods the Events (H25).
-	if slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.GetKind()) {
-		for _, resource := range []string{"pods", "events"} {
-			g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: resource}, "", []string{"list"}, why + ", to report why Pods do not run"})
-		}
-	}
 	if o.GetAnnotations()["helm.sh/hook-output-log-policy"] != "" {
-		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
+		g.demands = append(g.demands,
+			demand{namespace, schema.GroupResource{Resource: "pods"}, "", []string{"list"}, why + ", the output of its hooks"},
+			demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
 	}
 	return namespace, nil
 }

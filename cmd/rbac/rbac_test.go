@@ -124,10 +124,6 @@ func TestRulesOfModules(t *testing.T) {
 			"-- modules/a/templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install, helm.sh/hook-output-log-policy: hook-succeeded}",
 			"addons |  | pods/log |  | get",
 		},
-		"the Pods of a hook of Helm": {
-			"-- modules/a/templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install}",
-			"addons |  | pods |  | get,list",
-		},
 		"values decide what is rendered": {
 			"-- modules/a/values.yaml --\na: {kind: Ingress}\n-- modules/a/templates/a.yaml --\napiVersion: networking.k8s.io/v1\nkind: {{ .Values.a.kind }}\nmetadata: {name: a}",
 			"addons | networking.k8s.io | ingresses |  | " + all7,

@@ -97,20 +97,6 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 // are given: disabled subcharts disappear for good.
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
 
-// HasSubchart reports whether a section of the values is that of a subchart: one of that name or
-// alias.
-func (c *Chart) HasSubchart(section string) bool {
-	named := func(sub *chart.Chart) bool { return sub.Name() == section }
-	return slices.ContainsFunc(c.chart.Dependencies(), named) ||
-		slices.ContainsFunc(c.chart.Metadata.Dependencies, func(d *chart.Dependency) bool { return d != nil && d.Alias == section })
-}
-
-// Mentions reports whether a text is in a template or in another file that templates may print,
-// here or in a subchart.
-func (c *Chart) Mentions(text string) bool {
-	return c.Any(func(data []byte) bool { return bytes.Contains(data, []byte(text)) })
-}
-
 // Any reports whether there is a template or another file that templates may print, here or in a
 // subchart, with some content.
 func (c *Chart) Any(content func([]byte) bool) bool { return anyIn(c.chart, content) }
@@ -139,7 +125,6 @@ func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer During(c.module.Name)()
 	use := c.Copy()
 	if err := chartutil.ProcessDependenciesWithMerge(use, values); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
@@ -237,9 +222,7 @@ func load(m Module, known *Chart) (*Chart, error) {
 		if known != nil && known.stamp == stamp {
 			return known, nil
 		}
-		ended := During(m.Name)
 		fresh, wrong := read(m, isInner)
-		ended()
 		var after [sha256.Size]byte
 		if after, err = stampOf(m, isInner); err == nil && after == stamp {
 			if fresh != nil {

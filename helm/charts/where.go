@@ -110,7 +110,6 @@ func (c *Chart) Validate(merged map[string]any) error {
 	if err != nil {
 		return err
 	}
-	defer During(c.module.Name)()
 	use := c.Copy()
 	if err := chartutil.ProcessDependenciesWithMerge(use, top); err != nil {
 		return fmt.Errorf("dependencies of the chart: %w", err)

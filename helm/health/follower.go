@@ -163,16 +163,10 @@ func (f *Follower) read(ctx context.Context, o object) {
 		return
 	}
 	var health Health
-	pause := time.Duration(0)
 	if err != nil {
-		health, pause = Health{State: Unknown, Message: brief(fmt.Sprintf("get %s %s: %v", o.Kind, o.NamespacedName, err))}, retryPause
-	} else if health = Of(live); (health.State == InProgress || health.State == Failed) && hasPods(live) {
-		pause = podsLook
-		if replicaFailure(live) == "" {
-			if why := f.refusal(ctx, live); why != "" {
-				health.Message = brief(after(health.Message, why))
-			}
-		}
+		health = Health{State: Unknown, Message: brief(fmt.Sprintf("get %s %s: %v", o.Kind, o.NamespacedName, err))}
+	} else {
+		health = Of(live)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,9 +181,8 @@ func (f *Follower) read(ctx context.Context, o object) {
 	if f.learn(o, now, health); err == nil {
 		now.version = live.GetResourceVersion()
 	}
-	f.failed(of.mapping, err)
-	if pause > 0 {
-		f.queue.AddAfter(o, pause)
+	if f.failed(of.mapping, err); err != nil {
+		f.queue.AddAfter(o, retryPause)
 	}
 }
 

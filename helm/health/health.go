@@ -51,7 +51,7 @@ func Of(object *unstructured.Unstructured) Health {
 	case result.Status == status.CurrentStatus:
 		h.State = Current
 	default:
-		h.State, h.Message = result.Status.String(), brief(after(result.Message, replicaFailure(object)))
+		h.State, h.Message = result.Status.String(), brief(result.Message)
 	}
 	return h
 }

@@ -19,8 +19,6 @@ func TestOf(t *testing.T) {
 	}{
 		"a ConfigMap":             {"{apiVersion: v1, kind: ConfigMap}", Current, ""},
 		"no replica is available": {"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}, status: {replicas: 1, updatedReplicas: 1, conditions: [{type: Progressing, status: 'True', reason: NewReplicaSetAvailable}]}}", InProgress, "Available: 0/1"},
-		"a quota refuses its Pods": {`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1},
-  status: {conditions: [{type: ReplicaFailure, status: "True", message: 'pods "a" is forbidden: exceeded quota: q'}]}}`, InProgress, `: pods "a" is forbidden: exceeded quota: q`},
 		"an older generation": {"{apiVersion: apps/v1, kind: Deployment, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 1}}",
 			InProgress, "generation is 2, but latest observed generation is 1"},
 		"the deadline of a rollout is over": {`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1},

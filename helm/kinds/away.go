@@ -99,6 +99,25 @@ func (l *lister) awayIn(group string) error {
 	return nil
 }
 
+// reach is awayIn for an API that lacks a kind. One whose group was never listed may be registered all the same: the
+// API server has just started.
+func (l *lister) reach(gv schema.GroupVersion) error {
+	if err := l.awayIn(gv.Group); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for known, listed := range l.listed {
+		if listed && known.Group == gv.Group {
+			return nil
+		}
+	}
+	if err := l.registered(gv); err != nil {
+		return &AwayError{gv, err}
+	}
+	return nil
+}
+
 // allAway are the APIs that did not answer last, sorted.
 func (l *lister) allAway() []schema.GroupVersion {
 	l.mu.Lock()

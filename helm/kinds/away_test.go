@@ -162,6 +162,10 @@ func TestAway(t *testing.T) {
 	if got := seen(t, a.server(t)); got != "unknown away" {
 		t.Errorf("started while it is away: %s", got)
 	}
+	a.become("unlisted", http.StatusOK)
+	if got := seen(t, a.server(t)); got != "unknown" {
+		t.Errorf("started while it is not listed: %s", got)
+	}
 }
 
 // Capabilities that are not known well enough say what a template has asked about. P13.2.

@@ -225,8 +225,10 @@ func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	if err == nil {
 		known.Store(gvk, m)
 	}
-	if away := s.Reach(gvk.Group); meta.IsNoMatchError(err) && away != nil {
-		err = away
+	if meta.IsNoMatchError(err) {
+		if away := s.lister.reach(gvk.GroupVersion()); away != nil {
+			err = away
+		}
 	}
 	return m, err
 }

@@ -3,7 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"iter"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -45,7 +45,7 @@ func Check(text string) error {
 		return nil
 	}
 	for document := range strings.SplitSeq(text, "\n---") {
-		if !hasAlias(document) {
+		if !anchor.MatchString(document) || !alias.MatchString(document) {
 			continue
 		}
 		var root yaml.Node
@@ -59,53 +59,12 @@ func Check(text string) error {
 	return nil
 }
 
-// hasAlias reports whether a document may have an alias: an anchor, and a reference to one of that
-// name. Shell commands and regular expressions in texts look like one or the other.
-func hasAlias(document string) bool {
-	anchors := map[string]bool{}
-	for name := range marked(document, '&') {
-		anchors[name] = true
-	}
-	if len(anchors) == 0 {
-		return false
-	}
-	for name := range marked(document, '*') {
-		if anchors[name] {
-			return true
-		}
-	}
-	return false
-}
-
-// marked are the names behind a mark that begins a word. Quotes and comments are not recognised, so
-// it may find too many, which costs a parse, but never too few.
-func marked(text string, mark byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := 0; ; i++ {
-			found := strings.IndexByte(text[i:], mark)
-			if found < 0 {
-				return
-			}
-			i += found
-			if i > 0 && !strings.ContainsRune(" \t\r\n\f\v,[{:", rune(text[i-1])) {
-				continue
-			}
-			rest := text[i+1:]
-			end := strings.IndexFunc(rest, func(r rune) bool { return !isNameSign(r) })
-			if end < 0 {
-				end = len(rest)
-			}
-			if end > 0 && !yield(rest[:end]) {
-				return
-			}
-		}
-	}
-}
-
-// isNameSign reports what the parser takes for a part of the name of an anchor.
-func isNameSign(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
-}
+// anchor and alias are signs that a document may have one. Quotes and comments are not recognised, so they may find too
+// many, which costs a parse, but never too few.
+var (
+	anchor = regexp.MustCompile(`(?:^|[\s,\[{:])&[\w-]`)
+	alias  = regexp.MustCompile(`(?:^|[\s,\[{:])\*[\w-]`)
+)
 
 // expansion has the sizes of nodes with an anchor, so that each is measured once however many
 // aliases refer to it; nodes that are being measured have the size -1.

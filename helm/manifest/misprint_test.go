@@ -41,16 +41,3 @@ func TestMisprint(t *testing.T) {
 		}
 	}
 }
-
-// J12: the first file is named, and how many more there are.
-func TestMisprints(t *testing.T) {
-	files := map[string]string{"b.yaml": "a\n%!d(float64=1)", "c.yaml": "%!f(<nil>)", "a.yaml": "100%"}
-	const want = `b.yaml prints "%!d(…)" in line 2 of its output: printf got a value that does not fit its verb`
-	if got := Misprints(files); got != want+"; and 1 more" {
-		t.Errorf("got %s", got)
-	}
-	delete(files, "c.yaml")
-	if got := Misprints(files); got != want {
-		t.Errorf("got %s", got)
-	}
-}

@@ -82,10 +82,8 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		if m.Held != "" {
 			m.Problems = append([]string{m.Held}, m.Problems...)
 		}
-		for _, what := range []string{differs[m.Name], m.Misprint} {
-			if what != "" {
-				m.Problems = append(slices.Clip(m.Problems), what)
-			}
+		if what := differs[m.Name]; what != "" {
+			m.Problems = append(slices.Clip(m.Problems), what)
 		}
 		for _, h := range hanging {
 			if h.Module == m.Name {

@@ -133,8 +133,6 @@ type ModuleStatus struct {
 	// Contested has a sentence for each object of the release that another client deletes again after
 	// each heal. Programs read it by its older name.
 	Contested []string `json:"fights,omitempty"`
-	// Misprint names templates that printed a mistake of printf, as in helm.Outcome.
-	Misprint string `json:"misprint,omitempty"`
 	// Held says why an upgrade waits until a person allows it (P1), and how; empty for none.
 	Held string `json:"held,omitempty"`
 	// Parked: its run or delete has failed, or has lasted a minute, and goes on outside of the main queue (policy isolate).
