@@ -18,21 +18,21 @@ const sizes = `
 actors 13402 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3588 // objects of kinds that the module defines
 addons 1533 // content that is lost is not in force
-cmd 6648
+cmd 6646
 helm 10168 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3307 // days on which clocks change
 jq 481 // steps of filters are bounded
-kube 6361
+kube 6185
 kube/apiserver 2240
 messages 1949
 server 2500
 supervisor 1112
 testkit 5433 // faults of release records
 values 5605 // one list of names of secrets
-go: 64331 // 32
+go: 64153 // 32
 scripts: 1104
 web: 312
-tests: 50688 // 32
+tests: 50644 // 32
 txtar: 16493 // 32: scripts of the guards
 `
 
