@@ -21,4 +21,3 @@ func TestRemovalSparesWhatIsNotOurs(t *testing.T) {
 		t.Errorf("removed what is not ours: %v", err)
 	}
 }
-
