@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-
 // enabledOnlyThere is a ConfigMap without which both modules are off.
 const enabledOnlyThere = `
 apiVersion: v1

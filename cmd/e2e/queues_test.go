@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"testing"
 )
 
 // awaitQueue waits until a queue has so many tasks, with the one in progress.
