@@ -46,9 +46,11 @@ type Client struct {
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	kinds    *kinds
-	log      *slog.Logger
-	watches  Watches         // never nil
-	wentBack func(err error) // Options.WentBack
+	// definitions are shared by all clients that are made of this one.
+	definitions *kindWatches
+	log         *slog.Logger
+	watches     Watches         // never nil
+	wentBack    func(err error) // Options.WentBack
 
 	// Only the client of Connect has these. The Lease cannot pass the fence that it opens.
 	fence    *Fence       // nil: writes are not fenced
@@ -105,7 +107,9 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	if err := errors.Join(errCore, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}, nil
+	c := &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}
+	c.definitions = newKindWatches(c)
+	return c, nil
 }
 
 // Limits are those of a client of its own.
@@ -127,7 +131,7 @@ func (c *Client) WithLimits(l Limits) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited.kinds, limited.watches, limited.wentBack = c.kinds, c.watches, c.wentBack
+	limited.kinds, limited.definitions, limited.watches, limited.wentBack = c.kinds, c.definitions, c.watches, c.wentBack
 	return limited, nil
 }
 

@@ -33,10 +33,6 @@ type kind struct {
 
 func (k kind) apiVersion() string { return k.resource.GroupVersion().String() }
 
-func (k kind) groupKind() schema.GroupKind {
-	return schema.GroupKind{Group: k.resource.Group, Kind: k.name}
-}
-
 // kinds resolves the kinds that users write into resources (C15). The answer of discovery is kept
 // and asked for again only when something is not found in it, at most once each discoveryInterval.
 // client-go's own cache never asks again for an unknown kind.
@@ -45,17 +41,17 @@ type kinds struct {
 
 	mu    sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
 	index *kindIndex // the last answer; nil: none yet. An index never changes
-	// gone is what was served before and is not now, the latest last. It distinguishes a deleted
+	// ever are the words of all kinds that were served, with and without a version. They distinguish a deleted
 	// kind from a misspelt one.
-	gone    kindIndex
+	ever    map[string]bool
 	fetched time.Time // when index was made
 }
 
-// maxGone bounds how many kinds that are no longer served are remembered.
-const maxGone = 1000
+// maxEver bounds how many words are remembered.
+const maxEver = 20_000
 
 func newKinds(server catalog) *kinds {
-	return &kinds{server: server}
+	return &kinds{server: server, ever: map[string]bool{}}
 }
 
 // resolve finds the kind; an empty apiVersion means the preferred version.
@@ -109,13 +105,17 @@ func (k *kinds) discover(ctx context.Context) error {
 	if err != nil && (!partial || ctx.Err() != nil) {
 		return err // at the end of ctx, groups look as if they were away
 	}
-	before := k.index
 	k.index = newKindIndex(groups, lists, failed)
 	k.fetched = time.Now()
-	if before != nil {
-		k.gone.append(before)
+	if len(k.ever) > maxEver {
+		clear(k.ever)
 	}
-	k.gone = k.gone.without(k.index)
+	for i, found := range k.index.kinds {
+		w := k.index.words[i]
+		for _, word := range append([]string{found.name, w.plural, w.singular}, w.short...) {
+			k.ever[strings.ToLower(word)], k.ever[strings.ToLower(kindLabel(found.apiVersion(), word))] = true, true
+		}
+	}
 	return nil
 }
 
@@ -124,8 +124,7 @@ func (k *kinds) discover(ctx context.Context) error {
 func (k *kinds) wasServed(apiVersion, word string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, gone := k.gone.find(apiVersion, word)
-	return gone
+	return k.ever[strings.ToLower(kindLabel(apiVersion, word))] && len(k.index.versionsOf(word)) == 0
 }
 
 // kindIndex is one answer of discovery: the kinds in the server's order, preferred versions first,
@@ -189,31 +188,6 @@ func (x *kindIndex) add(groupVersion string, resources []metav1.APIResource) {
 		})
 		x.words = append(x.words, words{plural: r.Name, singular: r.SingularName, short: r.ShortNames})
 	}
-}
-
-// append adds the kinds of another index.
-func (x *kindIndex) append(other *kindIndex) {
-	x.kinds = append(x.kinds, other.kinds...)
-	x.words = append(x.words, other.words...)
-}
-
-// without returns the kinds that the API server serves in no version, each once; the latest
-// maxGone of them.
-func (x *kindIndex) without(served *kindIndex) (left kindIndex) {
-	skip := make(map[schema.GroupKind]bool, len(served.kinds))
-	for _, k := range served.kinds {
-		skip[k.groupKind()] = true
-	}
-	seen := map[schema.GroupVersionResource]bool{}
-	for i := len(x.kinds) - 1; i >= 0 && len(left.kinds) < maxGone; i-- {
-		if k := x.kinds[i]; !skip[k.groupKind()] && !seen[k.resource] {
-			seen[k.resource] = true
-			left.kinds, left.words = append(left.kinds, k), append(left.words, x.words[i])
-		}
-	}
-	slices.Reverse(left.kinds)
-	slices.Reverse(left.words)
-	return left
 }
 
 // find returns the kind that the word names best; of several the first.

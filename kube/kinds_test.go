@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 )
 
 // discoveryStub answers discovery and counts.
@@ -156,7 +157,10 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 
 // C16: a Watch that has ended looks for its kind no more.
 func TestEndedWatchAwaitsNoKind(t *testing.T) {
-	watcher := NewWatcher(&Client{kinds: newKinds(newDiscoveryStub())}, nil) // its watches may outlive the test
+	client, err := Connect(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}}) // nobody is there
+	must(t, err)
+	client.kinds = newKinds(newDiscoveryStub())
+	watcher := NewWatcher(client, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := make(chan struct{})
@@ -171,7 +175,7 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 // the watch comes back.
 func TestKindsAfterAnOutageMaySettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &kindWatch{ready: make(chan struct{})}
+		k := &kindWatch{ready: make(chan struct{}), ring: func() {}}
 		k.Replace(nil, "1")
 		k.Alive()
 		quiet := func(want bool) {

@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,23 +11,104 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kindsSettle is how long after its definition a new kind may appear in discovery.
-const kindsSettle = 10 * time.Second
+// How long to wait until the next look for a missing kind.
+const (
+	kindPoll        = 5 * time.Second   // when only looking helps
+	kindPollWatched = time.Minute       // when definitions are watched: a precaution
+	kindPollRecent  = discoveryInterval // discovery lists a new kind a moment after its definition does,
+	kindsSettle     = 10 * time.Second  // and this long it is expected
+)
+
+// kindWatches are the watches of the definitions of kinds, CustomResourceDefinitions and APIServices, for all who need
+// them: Helm, to know whether discovery is still true, and Watches that wait for a kind (C16). There are some while
+// somebody holds them; without the right to watch them, waiting Watches look every few seconds.
+type kindWatches struct {
+	client *Client
+
+	mu      sync.Mutex
+	holders int
+	stop    context.CancelFunc
+	watches []*kindWatch  // nil while nobody holds them
+	changed chan struct{} // closed at the next change, and replaced
+	rung    time.Time     // last change
+}
+
+func newKindWatches(c *Client) *kindWatches {
+	return &kindWatches{client: c, changed: make(chan struct{})}
+}
+
+// hold begins the watches, unless there are some, until release is called.
+func (d *kindWatches) hold(ctx context.Context) (watches []*kindWatch, release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.holders++; d.holders == 1 {
+		// They serve all holders, not only the first of them.
+		ctx, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+		for _, resource := range []schema.GroupVersionResource{crdResource(), {Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}} {
+			k := &kindWatch{ready: make(chan struct{}), ring: d.ring}
+			d.watches = append(d.watches, k)
+			d.client.WatchMetadata(ctx, resource, "", "", k)
+		}
+	}
+	return d.watches, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.holders--; d.holders == 0 {
+			d.stop()
+			d.watches = nil
+		}
+	}
+}
+
+func (d *kindWatches) ring() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.changed)
+	d.changed = make(chan struct{})
+	d.rung = time.Now()
+}
+
+// next is closed at the next change. Take it before looking, so that a change
+// while looking is not missed.
+func (d *kindWatches) next() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// wait returns when it makes sense to look again, or when ctx ends. changed is from next.
+func (d *kindWatches) wait(ctx context.Context, changed <-chan struct{}) {
+	timer := time.NewTimer(d.pause())
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+// pause is the time until the next look when nothing changes. After a change it is short for a
+// while, because the change comes before discovery has the kind, and no event reports that.
+func (d *kindWatches) pause() time.Duration {
+	d.mu.Lock()
+	recent, watches := time.Since(d.rung) < kindsSettle, d.watches
+	d.mu.Unlock()
+	switch {
+	case recent:
+		return kindPollRecent
+	case slices.ContainsFunc(watches, func(k *kindWatch) bool { return !k.isConnected() }):
+		return kindPoll
+	}
+	return kindPollWatched
+}
 
 // WatchKinds begins to watch the definitions of kinds, until ctx ends. unchanged
 // reports whether the kinds of the API server are surely the same as at a time,
 // so that an answer from then is still valid. It waits until the watches have listed everything,
 // or have failed to.
 func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool) {
-	var watches []*kindWatch
-	for _, resource := range []schema.GroupVersionResource{
-		crdResource(),
-		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
-	} {
-		k := &kindWatch{ready: make(chan struct{})}
-		watches = append(watches, k)
-		c.WatchMetadata(ctx, resource, "", "", k)
-	}
+	watches, release := c.definitions.hold(ctx)
+	context.AfterFunc(ctx, release)
 	return func(ctx context.Context, since time.Time) bool {
 		for _, k := range watches {
 			if !k.quiet(ctx, since) {
@@ -39,6 +122,7 @@ func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Con
 // kindWatch notes when definitions of kinds changed. While it is not connected, they may change at
 // any time. It is the store of a watch of metadata.
 type kindWatch struct {
+	ring  func() // called at each change
 	once  sync.Once
 	ready chan struct{} // closed when the first request has succeeded or failed
 
@@ -53,15 +137,16 @@ func (k *kindWatch) Set(*metav1.PartialObjectMetadata) { k.change() }
 // Unset implements MetadataStore.
 func (k *kindWatch) Unset(*metav1.PartialObjectMetadata) { k.change() }
 
-// Replace implements MetadataStore.
+// Replace implements MetadataStore. The list may be newer than a look that has found nothing.
 func (k *kindWatch) Replace([]*metav1.PartialObjectMetadata, string) { k.change() }
 
 func (k *kindWatch) change() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.connected { // else Alive reports it
 		k.changed = time.Now().Add(kindsSettle)
 	}
+	k.mu.Unlock()
+	k.ring()
 }
 
 // Alive implements MetadataStore.
@@ -84,6 +169,12 @@ func (k *kindWatch) connect(yes bool) {
 	k.once.Do(func() { close(k.ready) })
 }
 
+func (k *kindWatch) isConnected() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.connected
+}
+
 // quiet reports whether what was learned at some time is true now.
 func (k *kindWatch) quiet(ctx context.Context, learned time.Time) bool {
 	select {
@@ -95,3 +186,6 @@ func (k *kindWatch) quiet(ctx context.Context, learned time.Time) bool {
 	defer k.mu.Unlock()
 	return k.connected && learned.After(k.changed)
 }
+
+// nothing is the filter of Watches that need only the names of objects.
+func nothing(map[string]any) (json.RawMessage, error) { return json.RawMessage("null"), nil }

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,16 +12,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
 )
 
 // LeaseOptions are the Lease for which a replica competes, and the durations of the election.
@@ -50,7 +42,7 @@ func (o LeaseOptions) Check() error {
 	if o.RenewDeadline >= o.Duration {
 		errs = append(errs, fmt.Errorf("the renew deadline must be shorter than the lease duration %s, not %s: the difference is the time to stop", o.Duration, o.RenewDeadline))
 	}
-	if o.RetryPeriod <= 0 || time.Duration(leaderelection.JitterFactor*float64(o.RetryPeriod)) >= o.RenewDeadline {
+	if o.RetryPeriod <= 0 || o.RetryPeriod > o.RenewDeadline*4/5 {
 		errs = append(errs, fmt.Errorf("the retry period must be above 0 and at most %s, a little below the renew deadline, not %s", o.RenewDeadline*4/5, o.RetryPeriod))
 	}
 	return errors.Join(errs...)
@@ -66,34 +58,36 @@ type LeaseStatus struct {
 	Problem     string    // last error while accessing the Lease; empty when there is none
 }
 
-// Lease is the part of one replica in the election of a leader (L1). The election itself is
-// client-go's. What is added makes it safe to act on: a Fence, which is open no longer than the
-// Lease is certainly held, and a watch, by which a follower notices a released Lease at once.
+// Lease is the part of one replica in the election of a leader (L1). It does what the election of client-go does, but for
+// three things that make it safe to act on: its Fence is open no longer than the Lease is certainly held, counted from
+// before each request; what another client has written is bounded; and a Lease that was deleted is no free one.
 type Lease struct {
 	options LeaseOptions
 	fence   *Fence
 	log     *slog.Logger
-	record  resourcelock.Interface
-	elector *leaderelection.LeaderElector
-	follow  *feed
+	api     typedcoordinationv1.LeaseInterface
 
-	running context.Context    // of the competition; Compete sets it and stop, before all that use them
-	stop    context.CancelFunc // ends it; nil: Compete was not called
-	stopped chan struct{}      // closed at the end of the election
+	end     context.CancelFunc // of the competition; nil: Compete was not called
+	stopped chan struct{}      // closed at its end
 	won     chan struct{}      // closed when this replica leads; it stays so after the end
 	waits   chan struct{}      // closed when it is known that this replica does not lead at once
-	due     signal             // a follower should look at the Lease at once
 
-	mu       sync.Mutex
-	status   LeaseStatus
-	uid      types.UID     // of the Lease in the last event of the watch
-	seen     time.Time     // when this replica learned last that there is a holder
-	duration time.Duration // for which the holder has taken the Lease
-	renewed  metav1.Time   // by another replica, as the election has seen it
-	expires  *time.Timer   // fires when that was too long ago
-	reading  error         // of the last look at the Lease
-	writing  error         // of the last attempt to take it
+	mu     sync.Mutex
+	status LeaseStatus
+	// held is the Lease as this replica has written it, while it is the holder. It is renewed without a look: if it has
+	// changed, the API server answers with a conflict.
+	held    *coordinationv1.Lease
+	version string    // of the Lease as this replica saw it last
+	expires time.Time // when the holder has lost it, if this replica sees no renewal before
+	bid     bool      // a request was sent that may have taken the Lease
 }
+
+// The pauses of a follower between two looks at the Lease: one that is released is taken within that time.
+const followerPause = time.Second
+
+// longestLease is for how much longer than its own duration a replica follows a holder that does not renew: replicas
+// with other options hold the Lease longer, but one wrong write must not stop all replicas for years.
+const longestLease = 10
 
 // NewLease prepares the competition for a Lease. It makes no request. The client must
 // have been connected with a Fence.
@@ -107,43 +101,22 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	// A request that hangs must leave time for a second one.
 	short := rest.CopyConfig(c.unfenced)
 	short.QPS, short.Timeout = -1, o.RenewDeadline/2
-	renewing, err := typedcoordinationv1.NewForConfig(short)
+	client, err := typedcoordinationv1.NewForConfig(short)
 	if err != nil {
 		return nil, fmt.Errorf("client for leases: %w", err)
 	}
-	watching, err := typedcoordinationv1.NewForConfig(c.unfenced)
-	if err != nil {
-		return nil, fmt.Errorf("client for leases: %w", err)
-	}
-	l := &Lease{
-		options: o, fence: c.fence, log: c.log, duration: o.Duration,
-		stopped: make(chan struct{}), won: make(chan struct{}), waits: make(chan struct{}), due: make(signal, 1),
+	return &Lease{
+		options: o, fence: c.fence, log: c.log, api: client.Leases(o.Namespace),
+		stopped: make(chan struct{}), won: make(chan struct{}), waits: make(chan struct{}),
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
-	}
-	l.follow = l.newFeed(watching.Leases(o.Namespace), c.watches)
-	l.follow.wentBack = c.wentBack
-	l.record = &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
-		Client:    renewing, LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
-	}
-	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          &lock{lease: l, Interface: l.record},
-		LeaseDuration: o.Duration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-		Name:      o.Name,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("lease %s/%s: %w", o.Namespace, o.Name, err)
-	}
-	return l, nil
+	}, nil
 }
 
 // Look reads the Lease once, before Compete: it opens the connection to the API server and
 // finds out who leads while the caller has something else to do.
 func (l *Lease) Look(ctx context.Context) {
-	if record, _, err := l.record.Get(ctx); err == nil {
-		l.correct(record)
-		l.observe(*record)
+	if lease, err := l.api.Get(ctx, l.options.Name, metav1.GetOptions{}); err == nil {
+		l.observe(lease)
 	}
 }
 
@@ -151,11 +124,23 @@ func (l *Lease) Look(ctx context.Context) {
 // on the Lease is renewed until Release; Fence.Lost is done when a renewal fails.
 // Compete is called once.
 func (l *Lease) Compete(ctx context.Context) {
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	running = klog.NewContext(running, klog.Background())
-	l.running, l.stop = running, stop
-	go l.follow.run(running)
-	go l.elect(running)
+	ctx, l.end = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(l.stopped)
+		for ctx.Err() == nil && l.fence.ctx.Err() == nil {
+			// Not with ctx: it would leave open whether a request that is cut has taken the Lease.
+			l.attempt(context.WithoutCancel(ctx))
+			pause := l.options.RetryPeriod
+			if !l.hasWon() {
+				pause = wait.Jitter(min(pause, followerPause), 0.2)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			case <-l.fence.ctx.Done():
+			}
+		}
+	}()
 }
 
 // AtOnce reports whether this replica leads without having waited, because the Lease has had no
@@ -189,19 +174,137 @@ func (l *Lease) Await(ctx context.Context) error {
 	}
 }
 
-// longestLease is for how much longer than its own duration a replica follows a holder that does not renew: replicas
-// with other options hold the Lease longer, but one wrong write must not stop all replicas for years.
-const longestLease = 10
-
-// correct bounds what another client may have written into the Lease. A transition more must still fit into its
-// field, or the API server would refuse each later write.
-func (l *Lease) correct(r *resourcelock.LeaderElectionRecord) {
-	r.LeaseDurationSeconds = min(max(1, r.LeaseDurationSeconds), longestLease*int(l.options.Duration/time.Second))
-	r.LeaderTransitions = min(max(0, r.LeaderTransitions), math.MaxInt32-1)
+// attempt renews the Lease, or takes it when it may be taken.
+func (l *Lease) attempt(ctx context.Context) {
+	began := time.Now()
+	l.mu.Lock()
+	lease := l.held
+	l.held = nil
+	l.mu.Unlock()
+	var err error
+	if lease == nil {
+		lease, err = l.api.Get(ctx, l.options.Name, metav1.GetOptions{})
+		absent := apierrors.IsNotFound(err)
+		if err != nil && !absent {
+			l.failed(err)
+			return
+		}
+		if absent {
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.options.Namespace, Name: l.options.Name}}
+		} else {
+			l.observe(lease)
+		}
+		if err := l.mayTake(absent); err != nil || l.fence.ctx.Err() != nil {
+			l.failed(err)
+			return
+		}
+	}
+	lease = l.taken(lease)
+	if lease.ResourceVersion == "" {
+		lease, err = l.api.Create(ctx, lease, metav1.CreateOptions{})
+	} else {
+		lease, err = l.api.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		// The fence counts from before the request, because the moment at which it took effect is unknown.
+		err = l.fence.extend(began.Add(l.options.RenewDeadline))
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = errNotOurs // another replica was faster
+	}
+	if err != nil {
+		l.failed(err)
+		return
+	}
+	l.observe(lease)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.status.Problem = lease, ""
+	select {
+	case <-l.won:
+	default:
+		close(l.won)
+	}
 }
 
-// wait notes that this replica does not lead at once. The caller holds the mutex.
-func (l *Lease) wait() {
+// errNotOurs is why a Lease may not be taken that another replica holds, which is no problem.
+var errNotOurs = errors.New("another replica holds the lease")
+
+// mayTake returns why the Lease may not be taken. Its holder may still act when it was deleted.
+func (l *Lease) mayTake(absent bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	holder := l.status.Holder
+	switch {
+	case holder == "" || holder == l.options.Identity || passed(l.expires):
+		return nil
+	case absent:
+		return fmt.Errorf("the lease was deleted while %s held it; it may be taken when it would have expired", holder)
+	}
+	return errNotOurs
+}
+
+// taken is the Lease with this replica as its holder.
+func (l *Lease) taken(before *coordinationv1.Lease) *coordinationv1.Lease {
+	l.mu.Lock()
+	l.bid = true
+	l.mu.Unlock()
+	lease, now := before.DeepCopy(), metav1.NowMicro()
+	spec := &lease.Spec
+	// One more must fit into its field, whatever another client has written.
+	transitions := min(max(0, pointed(spec.LeaseTransitions)), math.MaxInt32-1)
+	if pointed(spec.HolderIdentity) != l.options.Identity {
+		spec.AcquireTime = &now
+		if before.ResourceVersion != "" {
+			transitions++
+		}
+	}
+	spec.LeaseTransitions = &transitions
+	spec.HolderIdentity, spec.RenewTime = &l.options.Identity, &now
+	spec.LeaseDurationSeconds = new(int32(l.options.Duration / time.Second))
+	return lease
+}
+
+// pointed is the value of a field that may be absent.
+func pointed[T any](field *T) (value T) {
+	if field != nil {
+		value = *field
+	}
+	return value
+}
+
+// observe notes the Lease as it is: a holder has it for its duration from the moment at which this replica has seen a
+// renewal. A leader that sees another holder shuts its fence.
+func (l *Lease) observe(lease *coordinationv1.Lease) {
+	holder := pointed(lease.Spec.HolderIdentity)
+	seconds := min(max(1, int(pointed(lease.Spec.LeaseDurationSeconds))), longestLease*int(l.options.Duration/time.Second))
+	l.mu.Lock()
+	was := l.status.Holder
+	if holder != was {
+		l.status.Holder, l.status.Since = holder, time.Now()
+	}
+	if version := lease.ResourceVersion; version != l.version {
+		l.version, l.expires = version, time.Now().Add(time.Duration(seconds)*time.Second)
+	}
+	l.status.Transitions = int(pointed(lease.Spec.LeaseTransitions))
+	expires := l.expires
+	l.mu.Unlock()
+	switch {
+	case holder == "" || holder == l.options.Identity:
+	case was == l.options.Identity:
+		l.fence.shut(fmt.Errorf("the lease was taken by %q", holder))
+	case was != holder:
+		l.log.Info("another replica holds the lease: this one waits until it is released or expires", "holder", holder, "lease", l.options.Name, "expires", expires.UTC().Format(time.RFC3339))
+	}
+}
+
+// failed notes why this replica does not lead now.
+func (l *Lease) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.status.Problem = ""; err != nil && !errors.Is(err, errNotOurs) {
+		l.status.Problem = err.Error()
+	}
 	select {
 	case <-l.waits:
 	default:
@@ -209,66 +312,33 @@ func (l *Lease) wait() {
 	}
 }
 
-// elect runs the election. A follower is woken up when the Lease is free, was renewed, or
-// has expired, so that it need not wait for its next look: the library takes a Lease for
-// renewed from the moment at which it observed the renewal.
-func (l *Lease) elect(ctx context.Context) {
-	defer close(l.stopped)
-	for ctx.Err() == nil && l.fence.ctx.Err() == nil {
-		attempt, cancel := context.WithCancel(ctx)
-		go l.interrupt(attempt, cancel)
-		l.elector.Run(attempt)
-		cancel()
-	}
-}
-
-// interrupt ends an attempt of a follower when it should look, and that of a leader
-// when its leadership is over. An attempt that wins at this very moment is no loss: the
-// next one finds that the Lease is its own.
-func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
-	due := l.due
-	if l.hasWon() {
-		due = nil
-	}
-	for {
-		select {
-		case <-due:
-			if l.hasWon() {
-				due = nil
-				continue
-			}
-		case <-l.fence.ctx.Done():
-		case <-attempt.Done():
-		}
-		end()
-		return
-	}
-}
-
 // Release gives the Lease back, so that another replica takes over at once. Everything that the
 // leader does must have ended; the fence lets no write pass from here on. It returns when the Lease
 // is released, or when it could not be in time: within twice the RenewDeadline.
 func (l *Lease) Release() {
-	mine := l.hasWon() && l.fence.ctx.Err() == nil // what was lost is not ours to release
+	lost := l.fence.ctx.Err() != nil // what was lost is not ours to release
 	l.fence.shut(ErrReleased)
-	if l.stop == nil {
+	if l.end == nil {
 		return // it never competed
 	}
-	l.stop()
+	l.end()
 	err := errors.New("a request for it takes too long")
 	select {
 	case <-l.stopped:
-		if err = nil; mine {
-			err = l.giveBack()
+		l.mu.Lock()
+		mine := l.bid && !lost
+		l.mu.Unlock()
+		if !mine {
+			return
 		}
+		err = l.giveBack()
 	case <-time.After(l.options.RenewDeadline):
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		l.log.Warn("the lease could not be released; another replica takes over when it expires", "lease", l.options.Name, "err", err)
-	case mine:
-		l.log.Info("the lease is released", "lease", l.options.Name)
+		return
 	}
+	l.log.Info("the lease is released", "lease", l.options.Name)
 }
 
 // hasWon reports whether this replica has led, now or earlier.
@@ -281,24 +351,24 @@ func (l *Lease) hasWon() bool {
 	}
 }
 
-// giveBack clears the holder of the Lease. The library would do so as soon as its context ends,
-// when the leader may still have work to finish. The API server may still carry out a renewal
-// whose request was cut; giveBack then writes a second time.
+// giveBack clears the holder of the Lease. The API server may still carry out a renewal whose answer was lost; then it
+// writes a second time.
 func (l *Lease) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.options.RenewDeadline)
 	defer cancel()
 	return retryOnConflict(func() error {
-		r, _, err := l.record.Get(ctx)
-		if apierrors.IsNotFound(err) || err == nil && r.HolderIdentity != l.options.Identity {
+		lease, err := l.api.Get(ctx, l.options.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && pointed(lease.Spec.HolderIdentity) != l.options.Identity {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		now := metav1.Now()
-		return l.record.Update(ctx, resourcelock.LeaderElectionRecord{
-			LeaderTransitions: r.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
-		})
+		now := metav1.NowMicro()
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = new(""), new(int32(1))
+		lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
+		_, err = l.api.Update(ctx, lease, metav1.UpdateOptions{})
+		return err
 	})
 }
 
@@ -308,231 +378,5 @@ func (l *Lease) Status() LeaseStatus {
 	defer l.mu.Unlock()
 	s := l.status
 	s.Leading = s.Holder == s.Identity && l.fence.Check() == nil
-	if err := cmp.Or(l.reading, l.writing); err != nil {
-		s.Problem = err.Error()
-	}
 	return s
 }
-
-// observe notes a record of the Lease. Records come from the election (what it reads and what it
-// has written), from the watch and from Look, in any goroutine. A leader that sees another holder
-// shuts its fence.
-func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
-	l.mu.Lock()
-	was := l.status.Holder
-	if r.HolderIdentity != was {
-		l.status.Holder, l.status.Since = r.HolderIdentity, time.Now()
-	}
-	if r.HolderIdentity != l.options.Identity {
-		l.writing = nil // it is not our turn
-	}
-	if r.HolderIdentity != "" {
-		l.seen, l.duration = time.Now(), time.Duration(r.LeaseDurationSeconds)*time.Second
-		if r.HolderIdentity != l.options.Identity {
-			l.wait()
-		}
-	}
-	expires := l.seen.Add(l.duration)
-	l.status.Transitions = max(l.status.Transitions, r.LeaderTransitions)
-	l.mu.Unlock()
-	switch {
-	case was == l.options.Identity && r.HolderIdentity != was:
-		l.fence.shut(fmt.Errorf("the lease was taken by %q", r.HolderIdentity))
-	case r.HolderIdentity == "", r.HolderIdentity == l.options.Identity:
-	case r.HolderIdentity != was:
-		l.log.Info("another replica holds the lease: this one waits until it is released or expires", "holder", r.HolderIdentity, "lease", l.options.Name, "expires", expires.UTC().Format(time.RFC3339))
-	}
-}
-
-// heldByOther reports whether another replica may still believe that it leads, although the
-// Lease was deleted.
-func (l *Lease) heldByOther() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if holder := l.status.Holder; holder != "" && holder != l.options.Identity && !passed(l.seen.Add(l.duration)) {
-		return fmt.Errorf("the lease was deleted while %s held it; it may be taken when it would have expired", holder)
-	}
-	return nil
-}
-
-// read remembers how the last look at the Lease went. That it does not exist is no problem: the
-// election creates it.
-func (l *Lease) read(err error) {
-	if apierrors.IsNotFound(err) {
-		err = nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.reading = err
-	if err != nil {
-		l.wait()
-	}
-}
-
-// wrote remembers how the last attempt to take the Lease went. A conflict is no problem: another
-// replica was faster.
-func (l *Lease) wrote(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.wait()
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		err = nil
-	}
-	l.writing = err
-}
-
-// lock is the Lease that the election uses: the one of the library, with a fence, with the state of the
-// watch.
-type lock struct {
-	resourcelock.Interface
-	lease *Lease
-}
-
-// bidding is the context for a request. interrupt ends the attempt of a follower when it should
-// look again, but not a request that is under way: that would log an error, and leave open whether
-// the API server has given it the Lease.
-func (k *lock) bidding(ctx context.Context) context.Context {
-	if k.lease.hasWon() {
-		return ctx
-	}
-	return k.lease.running
-}
-
-// Get implements resourcelock.Interface.
-//
-// The library takes a Lease for renewed when its text has changed, and in that text times
-// have whole seconds: it would see only one renewal in a second, and the Lease would
-// expire up to a second too early. The time of the renewal is added in full.
-func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := k.Interface.Get(k.bidding(ctx))
-	k.lease.read(err)
-	if err != nil {
-		return nil, nil, err
-	}
-	k.lease.correct(record)
-	k.lease.observe(*record)
-	k.lease.lookWhenExpired(*record)
-	return record, record.RenewTime.AppendFormat(raw, time.RFC3339Nano), nil
-}
-
-// Create implements resourcelock.Interface.
-func (k *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	if err := k.lease.heldByOther(); err != nil {
-		return err
-	}
-	return k.lease.write(r, func() error { return k.Interface.Create(k.bidding(ctx), r) })
-}
-
-// Update implements resourcelock.Interface.
-func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return k.lease.write(r, func() error { return k.Interface.Update(k.bidding(ctx), r) })
-}
-
-// write acquires or renews. The fence counts from before the request, because the
-// moment at which it took effect is unknown.
-func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) error {
-	began := time.Now()
-	if l.fence.ctx.Err() != nil { // a shut fence never opens again: the Lease would have a holder that does not act
-		return l.fence.Check()
-	}
-	if err := send(); err != nil {
-		l.wrote(err)
-		return err
-	}
-	l.wrote(nil)
-	if err := l.fence.extend(began.Add(l.options.RenewDeadline)); err != nil {
-		return err
-	}
-	l.observe(r)
-	select {
-	case <-l.won:
-	default:
-		close(l.won)
-	}
-	return nil
-}
-
-// newFeed watches the Lease: a follower sees its release at once, and a leader sees
-// that another replica took it.
-func (l *Lease) newFeed(api typedcoordinationv1.LeaseInterface, watches Watches) *feed {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, l.options.Name).String()
-	return &feed{
-		name: fmt.Sprintf("Lease %s/%s", l.options.Namespace, l.options.Name), store: leaseStore{l}, log: l.log, watches: watches,
-		key: sourceKey{resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: l.options.Namespace},
-		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = selector
-			return api.List(ctx, o)
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = selector
-			return api.Watch(ctx, o)
-		},
-	}
-}
-
-// leaseStore is the store of that watch.
-type leaseStore struct{ lease *Lease }
-
-func (s leaseStore) Add(object any) error { return s.Update(object) }
-
-func (s leaseStore) Update(object any) error {
-	if l, ok := object.(*coordinationv1.Lease); ok && l.Name == s.lease.options.Name {
-		s.lease.news(l.UID, *resourcelock.LeaseSpecToLeaderElectionRecord(&l.Spec))
-	}
-	return nil
-}
-
-func (leaseStore) Delete(any) error { return nil } // the election finds out by itself, without haste
-
-func (s leaseStore) Replace(objects []any, _ string) error {
-	for _, object := range objects {
-		_ = s.Update(object) // never fails
-	}
-	return nil
-}
-
-func (leaseStore) Resync() error { return nil }
-
-// news is observe for an event of the watch, which may be older than what is known: that
-// this replica does not hold the Lease is left to the election to find out, but right
-// away. A Lease that was deleted and created again is newer than all that is known, although
-// its count of transitions starts again.
-func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
-	l.correct(&r)
-	l.mu.Lock()
-	recreated := l.uid != "" && l.uid != uid
-	l.uid = uid
-	if recreated {
-		l.status.Transitions = r.LeaderTransitions
-	}
-	stale := !recreated && (r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions)
-	l.mu.Unlock()
-	if stale {
-		return
-	}
-	l.observe(r)
-	if r.HolderIdentity != l.options.Identity {
-		l.due.raise()
-	}
-}
-
-// lookWhenExpired is called when the election sees the Lease. The library counts from
-// when it sees a renewal for the first time, which is a moment after this.
-func (l *Lease) lookWhenExpired(r resourcelock.LeaderElectionRecord) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r.HolderIdentity == l.options.Identity || r.RenewTime.Equal(&l.renewed) {
-		return
-	}
-	if l.expires != nil {
-		l.expires.Stop()
-	}
-	l.renewed = r.RenewTime
-	l.expires = time.AfterFunc(time.Duration(r.LeaseDurationSeconds)*time.Second+wait.Jitter(afterExpiry, 2), l.due.raise)
-}
-
-// afterExpiry is more than passes until the library begins to count. It is jittered, because
-// all followers see a renewal at the same time, and would bid at the same time.
-const afterExpiry = 100 * time.Millisecond

@@ -14,21 +14,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// interrupted hears of the first watch that fails.
-type interrupted struct {
-	unwatched
-	resource chan string
-}
-
-func (i interrupted) WatchInterrupted(resource, namespace string) {
-	select {
-	case i.resource <- resource + " in " + namespace:
-	default:
-	}
-}
-
-// A replica that may not read the Lease stands by, says why, and counts the failure of its
-// watch as that of any other. L1.
+// A replica that may not read the Lease stands by, and says why. L1.
 func TestForbiddenLease(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		status := apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "leader", nil).Status()
@@ -38,16 +24,13 @@ func TestForbiddenLease(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(status) // the client has gone
 	}))
 	defer api.Close()
-	fence, watches := NewFence(), interrupted{resource: make(chan string, 1)}
-	client, err := Connect(Options{Kubeconfig: devclustertest.Start(t).Kubeconfig(), Server: api.URL, Log: testLog(t), Fence: fence, Watches: watches})
+	fence := NewFence()
+	client, err := Connect(Options{Kubeconfig: devclustertest.Start(t).Kubeconfig(), Server: api.URL, Log: testLog(t), Fence: fence})
 	must(t, err)
 	lease, err := client.NewLease(hasty("default", "nobody"))
 	must(t, err)
 	lease.Compete(t.Context()) // until the test ends
 	t.Cleanup(func() { fence.shut(ErrReleased); <-lease.stopped })
-	if got := await(t, "the failure of the watch", watches.resource); got != "coordination.k8s.io/v1/leases in default" {
-		t.Errorf("it is of %s", got)
-	}
 	eventually(t, "the problem", func() bool {
 		return strings.Contains(lease.Status().Problem, `leases.coordination.k8s.io "leader" is forbidden`)
 	})

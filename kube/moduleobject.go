@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -303,9 +301,8 @@ func (m *ModuleObjects) object(name string, content map[string]any) *unstructure
 	return &unstructured.Unstructured{Object: content}
 }
 
-// absentPoll is how often the objects are asked for while they may not be listed, or definitions
-// may not be watched; one that appears is noticed at once.
-const absentPoll = time.Minute
+// absentPoll is how often the objects are asked for while they may not be listed, or there is no such kind.
+const absentPoll = 10 * time.Second
 
 // Watch calls notify from one goroutine with what changes of the objects, until ctx ends. It
 // returns at once. Without the kind, or the right to list it, it waits until there is one.
@@ -314,13 +311,13 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 		for ctx.Err() == nil {
 			if err := m.probe(ctx); err != nil && ctx.Err() == nil {
 				notify(ModuleNews{Absent: err})
-				m.awaitKind(ctx, apierrors.IsNotFound(err))
+				_ = sleep(ctx, absentPoll) // the loop checks ctx
 				continue
 			}
 			// It returns nil when the kind is gone: the next probe finds that out.
 			if err := m.follow(ctx, notify); err != nil && ctx.Err() == nil { // the list is allowed, the watch is not
 				notify(ModuleNews{Absent: err})
-				m.awaitKind(ctx, false)
+				_ = sleep(ctx, absentPoll)
 			}
 		}
 	}()
@@ -378,63 +375,6 @@ func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) (de
 	follow.run(ctx)
 	return denied
 }
-
-// awaitKind returns when it makes sense to ask for the objects again; missing: the kind was not
-// served.
-func (m *ModuleObjects) awaitKind(ctx context.Context, missing bool) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	if !missing {
-		defer time.AfterFunc(absentPoll, stop).Stop()
-	}
-	api := m.client.metadata.Resource(crdResource())
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, moduleCRDName()).String()
-	seen := metadataReflection{&firstSign{appeared: stop, missing: missing}}
-	key := sourceKey{resource: crdResource()}
-	follow := &feed{
-		name: "definition " + moduleCRDName(), key: key, watches: unwatched{}, log: slog.New(slog.DiscardHandler), store: seen,
-		failed: seen.store.Failed,
-		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = selector
-			return api.List(ctx, o)
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = selector
-			return api.Watch(ctx, o)
-		},
-	}
-	go follow.run(ctx)
-	<-ctx.Done()
-}
-
-// firstSign ends a wait when a definition appears or changes. One that is there at the beginning
-// was not enough, unless it has come since the kind was found missing.
-type firstSign struct {
-	appeared func() // may be called more than once, and late
-	missing  bool   // the kind was not served when the wait began
-}
-
-// pauseEstablished is the time that a definition may take until its kind is served.
-const pauseEstablished = 2 * time.Second
-
-// Set implements MetadataStore.
-func (f *firstSign) Set(*metav1.PartialObjectMetadata) { f.appeared() }
-
-// Unset implements MetadataStore.
-func (*firstSign) Unset(*metav1.PartialObjectMetadata) {}
-
-// Replace implements MetadataStore.
-func (f *firstSign) Replace(all []*metav1.PartialObjectMetadata, _ string) {
-	if f.missing && len(all) > 0 {
-		time.AfterFunc(pauseEstablished, f.appeared)
-	}
-}
-
-// Alive implements MetadataStore.
-func (*firstSign) Alive() {}
-
-// Failed implements MetadataStore.
-func (f *firstSign) Failed(error) { time.AfterFunc(absentPoll, f.appeared) }
 
 // moduleStore passes on what a reflector receives. It keeps nothing: its receiver does.
 type moduleStore struct{ notify func(ModuleNews) }

@@ -160,7 +160,7 @@ func (c *Patcher) needless(p objectpatch.Patch, err error) bool {
 // targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it
 // a moment later.
 func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
-	for deadline := time.Now().Add(kindRecent); ; {
+	for deadline := time.Now().Add(kindsSettle); ; {
 		if err := sleep(ctx, discoveryInterval); err != nil {
 			return target{}, err
 		}

@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
@@ -51,18 +51,13 @@ type Reviewer struct {
 	review func(ctx context.Context, token, verb, path string) (Verdict, error)
 	slots  chan struct{} // has an element for each review in progress
 
-	mu    sync.Mutex
-	known map[question]answer // at most maxVerdicts; errors are not remembered
+	// The verdicts, errors are none. Clients that are refused must not take the places of those that are allowed.
+	allowed, others *cache.LRUExpireCache
 }
 
 // question has a hash of the token: verdicts outlive requests, and tokens are secrets. Hashes also
 // bound the memory of each question, whatever a client sends.
 type question struct{ token, verb, path [sha256.Size]byte }
-
-type answer struct {
-	verdict Verdict
-	until   time.Time
-}
 
 // NewReviewer makes a Reviewer. Its questions change nothing, so a replica that does not lead may
 // ask them, too.
@@ -108,15 +103,18 @@ func (c *Client) NewReviewer() (*Reviewer, error) {
 }
 
 func newReviewer(review func(ctx context.Context, token, verb, path string) (Verdict, error)) *Reviewer {
-	return &Reviewer{review: review, slots: make(chan struct{}, maxReviews), known: map[question]answer{}}
+	return &Reviewer{review: review, slots: make(chan struct{}, maxReviews), allowed: cache.NewLRUExpireCache(maxVerdicts), others: cache.NewLRUExpireCache(maxVerdicts)}
 }
 
 // Review reports whether the owner of this token may do verb with the page at path. An error means
 // that there was no answer; ErrBusy that it was not even asked.
 func (r *Reviewer) Review(ctx context.Context, token, verb, path string) (Verdict, error) {
 	q := question{sha256.Sum256([]byte(token)), sha256.Sum256([]byte(verb)), sha256.Sum256([]byte(path))}
-	if verdict, ok := r.remembered(q); ok {
-		return verdict, nil
+	for _, known := range []*cache.LRUExpireCache{r.allowed, r.others} {
+		if kept, ok := known.Get(q); ok {
+			verdict, _ := kept.(Verdict)
+			return verdict, nil
+		}
 	}
 	select {
 	case r.slots <- struct{}{}:
@@ -127,41 +125,12 @@ func (r *Reviewer) Review(ctx context.Context, token, verb, path string) (Verdic
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	verdict, err := r.review(ctx, token, verb, path)
-	if err == nil {
-		r.remember(q, verdict)
+	switch {
+	case err != nil:
+	case verdict == Allowed:
+		r.allowed.Add(q, verdict, allowedFor)
+	default:
+		r.others.Add(q, verdict, refusedFor)
 	}
 	return verdict, err
-}
-
-func (r *Reviewer) remembered(q question) (Verdict, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a, ok := r.known[q]
-	return a.verdict, ok && time.Now().Before(a.until)
-}
-
-// remember makes room by forgetting what no longer counts, then refusals, then anything: clients
-// that are refused must not take the places of those that are allowed.
-func (r *Reviewer) remember(q question, verdict Verdict) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, spare := range []func(answer) bool{
-		func(a answer) bool { return !time.Now().Before(a.until) },
-		func(a answer) bool { return a.verdict != Allowed },
-		func(answer) bool { return true },
-	} {
-		for old, a := range r.known {
-			if len(r.known) < maxVerdicts {
-				break
-			}
-			if spare(a) {
-				delete(r.known, old)
-			}
-		}
-	}
-	counts := refusedFor
-	if verdict == Allowed {
-		counts = allowedFor
-	}
-	r.known[q] = answer{verdict, time.Now().Add(counts)}
 }

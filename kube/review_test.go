@@ -34,17 +34,17 @@ func TestVerdictsAreRememberedBriefly(t *testing.T) {
 			t.Errorf("another page: %d after %d questions", got, asked)
 		}
 		now["may"], now["may not"] = Refused, Allowed
-		<-time.After(refusedFor)
+		<-time.After(refusedFor + 1)
 		want("may", Allowed, 0)
 		want("may not", Allowed, 1)
 		for i := range 10 * maxVerdicts {
 			want(fmt.Sprintf("stranger %d", i), Unknown, 1)
 		}
-		if len(r.known) > maxVerdicts {
-			t.Errorf("%d verdicts are remembered", len(r.known))
+		if n := len(r.others.Keys()); n > maxVerdicts {
+			t.Errorf("%d verdicts are remembered", n)
 		}
 		want("may not", Allowed, 0)
-		<-time.After(allowedFor)
+		<-time.After(allowedFor + 1)
 		want("may", Refused, 1)
 	})
 }
@@ -71,8 +71,8 @@ func TestReviewsAreBounded(t *testing.T) {
 		}
 		<-time.After(reviewTimeout)
 		synctest.Wait()
-		if len(r.known) != 0 {
-			t.Errorf("%d verdicts of nobody are remembered", len(r.known))
+		if n := len(r.allowed.Keys()) + len(r.others.Keys()); n != 0 {
+			t.Errorf("%d verdicts of nobody are remembered", n)
 		}
 		close(release)
 		if verdict, err := r.Review(t.Context(), "one more", "get", "/metrics"); err != nil || verdict != Allowed {

@@ -18,8 +18,6 @@ type Watch struct {
 	selection selection
 	cancel    context.CancelFunc
 
-	definition bool // watches definitions of kinds for the alarm
-
 	lost signal // the kind may be gone
 	wake signal // the queue is not empty
 

@@ -13,7 +13,6 @@ type Watcher struct {
 	client *Client
 	log    *slog.Logger
 	seed   maphash.Seed // random, so that equal checksums cannot be crafted
-	alarm  *kindAlarm
 
 	mu      sync.Mutex
 	sources map[sourceKey]*sharedSource
@@ -31,9 +30,7 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	w := &Watcher{client: c, log: log, seed: maphash.MakeSeed(), sources: map[sourceKey]*sharedSource{}}
-	w.alarm = newKindAlarm(w)
-	return w
+	return &Watcher{client: c, log: log, seed: maphash.MakeSeed(), sources: map[sourceKey]*sharedSource{}}
 }
 
 // Watch starts to watch and returns at once; it returns an error only for a spec

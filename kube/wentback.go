@@ -61,8 +61,9 @@ func (f *feed) passed(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	if order, err := resourceversion.CompareResourceVersion(accessor.GetResourceVersion(), version); err != nil || order >= 0 {
-		return nil // versions that cannot be compared are not older
+	order, incomparable := resourceversion.CompareResourceVersion(accessor.GetResourceVersion(), version)
+	if incomparable != nil || order >= 0 {
+		return nil
 	}
 	back := fmt.Errorf("the API server has gone back to an earlier state, as after a restore of etcd: %s were of version %s and are of %s", f.name, version, accessor.GetResourceVersion())
 	if f.wentBack != nil {

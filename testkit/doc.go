@@ -55,7 +55,7 @@
 //	slow-crds DURATION            so long the installation of CRDs takes from now on
 //	health RELEASE-b STATE        how an object of a release is from now on: Current, InProgress, Failed or Unknown. With this
 //	                              step in the script, it is a Deployment
-//	module-objects HOW            objects of kind Module may be written from now on; quiet: their writes are counted only
+//	module-objects                objects of kind Module may be written from now on
 //	no-module-objects WHY         the kind is not there, or with WHY forbidden may not be used
 //	module-suspend NAME [false]   set spec.suspend of an object
 //	module-request NAME AT        annotate an object: run now
@@ -63,7 +63,6 @@
 //	module-crossed STEP NAME      suspend or request, in the middle of the operator's next write of its status
 //	module-slow DURATION          each write of a status takes so long from now on
 //	module-delete NAME            delete an object
-//	module-writes                 how many writes of objects there were since the last time
 //	vanish OBJECT...              delete objects of releases; release r has the objects r-a and r-b
 //	brings RELEASE KIND           its chart has the definition of a kind, or with namespace:NAME a namespace
 //	uses RELEASE KIND             its chart has an object of a kind, or in a namespace

@@ -26,10 +26,8 @@ type moduleObjects struct {
 	trace   *scenario.Trace
 	sched   *scheduler
 
-	mu     sync.Mutex
-	writes map[string]int // by module, since the last step module-writes
-	quiet  bool           // writes are counted, and not traced
-	slow   time.Duration  // how long each write takes
+	mu   sync.Mutex
+	slow time.Duration // how long each write takes
 	// crossed is what people do just before the next write of an object, so that its answer shows
 	// it before the watch does.
 	crossed map[string]func() error
@@ -45,7 +43,7 @@ func (m *moduleObjects) Create(ctx context.Context, name string, suspend bool) (
 	there := m.object(name) != nil
 	made, err := m.ModuleObjects.Create(ctx, name, suspend)
 	if err == nil && !there {
-		m.note(name, "created")
+		m.trace.Add("object %s: created", name)
 	}
 	return made, err
 }
@@ -64,7 +62,7 @@ func (m *moduleObjects) Apply(ctx context.Context, name string, status kube.Modu
 	}
 	written, err := m.ModuleObjects.Apply(ctx, name, status)
 	if err == nil {
-		m.note(name, shown(status))
+		m.trace.Add("object %s: %s", name, shown(status))
 	}
 	return written, err
 }
@@ -76,7 +74,7 @@ func (m *moduleObjects) Delete(ctx context.Context, read kube.ModuleObject) erro
 	}
 	err := m.ModuleObjects.Delete(ctx, read)
 	if err == nil {
-		m.note(read.Name, "deleted")
+		m.trace.Add("object %s: deleted", read.Name)
 	}
 	return err
 }
@@ -90,16 +88,6 @@ func (m *moduleObjects) cross(name string) error {
 		return nil
 	}
 	return change()
-}
-
-// note counts a write.
-func (m *moduleObjects) note(name, what string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.writes[name]++
-	if !m.quiet {
-		m.trace.Add("object %s: %s", name, what)
-	}
 }
 
 // shown is what a trace shows of a status: the phase, the conditions that hold, and of Ready also
@@ -145,8 +133,8 @@ func (m *moduleObjects) change(name string, change func(*unstructured.Unstructur
 // moduleSteps are what people do to objects of kind Module.
 func moduleSteps() map[string]step {
 	return map[string]step{
-		"module-objects": func(p *player, how string) error {
-			p.showsModules, p.modules.quiet = true, how == "quiet"
+		"module-objects": func(p *player, _ string) error {
+			p.showsModules = true
 			p.Cluster.Server.OnRequest(nil)
 			return p.applyYAML(deploy.ModuleCRD)
 		},
@@ -162,18 +150,6 @@ func moduleSteps() map[string]step {
 		"module-delete": func(p *player, name string) error {
 			_, err := p.Cluster.Delete(scenario.Reference{APIVersion: moduleAPI, Kind: "Module", Namespace: scenario.Namespace, Name: name})
 			return err
-		},
-		"module-writes": func(p *player, _ string) error {
-			m := p.modules
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			all, most := 0, 0
-			for _, n := range m.writes {
-				all, most = all+n, max(most, n)
-			}
-			clear(m.writes)
-			m.trace.Add("writes of objects: %d of all modules, %d of one", all, most)
-			return nil
 		},
 	}
 }

@@ -161,7 +161,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	p.Driver, cluster.Note, cluster.Deliver = p, trace.Add, p.news.deliver
 	p.releases = newReleases(cluster, trace)
 	p.releases.sched, p.releases.faults, p.releases.observer = p.sched, p.Faults, p.observer
-	p.modules = &moduleObjects{cluster: cluster, trace: trace, sched: p.sched, writes: map[string]int{}, crossed: map[string]func() error{}}
+	p.modules = &moduleObjects{cluster: cluster, trace: trace, sched: p.sched, crossed: map[string]func() error{}}
 	var err error
 	if p.modules.ModuleObjects, err = cluster.Client.ModuleObjects(scenario.Namespace); err != nil {
 		t.Fatal(err)

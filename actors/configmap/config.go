@@ -265,25 +265,18 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	}
 	other := c.other(l)
 	if maps.Equal(content.Data, l.known) {
-		was := l.candidate
-		if l.accept(content); was != nil && other.candidate != nil { // it was refused together with that
-			c.seen(ctx, other, *other.candidate)
-		}
+		l.accept(content)
 		return
 	}
-	others := other.known
-	if other.candidate != nil {
-		others = other.candidate.Data
-	}
-	doc, err := c.schemas.Check(c.order(l, content.Data, others))
+	doc, with, err := c.check(l, content.Data)
 	if err != nil {
 		l.refuse(&content, err)
 		return
 	}
 	before := c.doc
 	l.accept(content)
-	if other.candidate != nil {
-		other.accept(*other.candidate)
+	if with != nil {
+		other.accept(*with)
 	}
 	c.doc = doc
 	c.changed(ctx, before)
@@ -295,6 +288,19 @@ func (c *config) other(l *layer) *layer {
 		return c.configMap
 	}
 	return c.secret
+}
+
+// check validates a content of one layer with the refused content of the other, which it returns if both are valid together,
+// or else with the one that is in force: a refused ConfigMap must not keep a credential from being rotated.
+func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
+	other := c.other(l)
+	if other.candidate != nil {
+		if doc, err = c.schemas.Check(c.order(l, data, other.candidate.Data)); err == nil {
+			return doc, other.candidate, nil
+		}
+	}
+	doc, err = c.schemas.Check(c.order(l, data, other.known))
+	return doc, nil, err
 }
 
 // order returns the contents of ConfigMap and Secret, in this order, given the content of a layer

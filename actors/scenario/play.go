@@ -161,7 +161,7 @@ func (p *play) standIn() (err error) {
 		}
 	}
 	if len(g.HTTP) > 0 {
-		p.http, err = standin.NewHTTP(g.HTTP, filepath.Join(p.files.dir, "http-ca.crt"))
+		p.http, err = standin.NewHTTP(g.HTTP)
 	}
 	return err
 }

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const reloadJournal = "beforeAll one two afterAll"
-
 // enabledOnlyThere is a ConfigMap without which both modules are off.
 const enabledOnlyThere = `
 apiVersion: v1
@@ -23,40 +21,6 @@ data:
   twoEnabled: "true"
   one: "size: 2"
 `
-
-// 'kubectl replace --force' deletes the ConfigMap and creates it again. With the same content
-// nothing happens, however long it is away; a deletion is reported, and no order to uninstall
-// modules that are enabled only there. P1, D13, D15.
-func TestConfigMapIsReplacedByForce(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.write("modules/values.yaml", "global: {zone: a}\n")
-	h.write("cm.yaml", enabledOnlyThere)
-	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
-	o := h.start().ready()
-	h.awaitJournal(reloadJournal)
-
-	h.deleteConfigMap("addon-operator")
-	o.expect("WARN", "the last valid values stay in force", "the ConfigMap is deleted", "create an empty ConfigMap to remove all overrides")
-	h.awaitRefusal(o)
-	expectAll(t, o.body("/metrics"), "addon_operator_config_values_errors_total 1\n")
-	h.awaitEvent("Warning Refused", "create an empty ConfigMap to remove all overrides")
-	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
-	o.expect("the ConfigMap has its last valid content again")
-	h.awaitEvent("Normal Accepted", "in force")
-
-	for range 3 {
-		h.kubectl("replace", "--force", "-n", h.namespace, "-f", h.path("cm.yaml"))
-	}
-	h.setConfig(map[string]string{"two": "x: y"}) // the operator handles it after the replacements
-	h.awaitJournal(reloadJournal + " two")
-	h.awaitRevisions("one", "1:deployed")
-
-	h.deleteConfigMap("addon-operator")
-	h.awaitRefusal(o)
-	h.kubectl("create", "configmap", "addon-operator", "-n", h.namespace)
-	o.expect("config values changed", "flags=true")
-	h.awaitRevisions("one", "")
-}
 
 // awaitRefusal waits until the operator says that it is ready, and that the ConfigMap is refused.
 func (h *fixture) awaitRefusal(o *operator) {
@@ -93,35 +57,6 @@ func (h *fixture) awaitEvent(parts ...string) {
 		}
 		return nil
 	})
-}
-
-// An invalid ConfigMap is refused as a whole while the operator runs; it says what is
-// wrong until that is fixed. D16, D36, D38.
-func TestInvalidConfigMapIsRefused(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.setConfig(map[string]string{"one": "size: 2"})
-	o := h.start().ready()
-
-	h.setConfig(map[string]string{"one": "size: hunter2\nteir: gold", "global": "zone: b"})
-	line := o.expect("ERROR", "the ConfigMap is refused")
-	expectAll(t, line, "one.size", "one.teir")
-	if strings.Contains(line, "hunter2") {
-		t.Errorf("a value is in the log: %s", line)
-	}
-	expectAll(t, o.body("/metrics"), "addon_operator_config_values_errors_total 1\n")
-	h.awaitRefusal(o)
-
-	h.setConfig(map[string]string{"one": "size: 3"})
-	o.expect("config values changed", "global=true", "modules=[one]")
-	h.awaitJournal(reloadJournal + " " + reloadJournal)
-	h.awaitConfigMap("one", "size", "3")
-	h.awaitConfigMap("one", "zone", "b")
-
-	h.setConfig(map[string]string{"bad-key": "a: b", "one": "size: 4", "twoEnabled": "perhaps", "global": "zone: [b"})
-	expectAll(t, o.expect("ERROR", "the ConfigMap is refused"), "bad-key", "badKey", "twoEnabled", "must be true or false", "global", "line 1")
-	h.setConfig(map[string]string{"bad-key": "", "one": "size: 3", "twoEnabled": "", "global": "zone: b"})
-	o.expect("the ConfigMap has its last valid content again")
-	h.awaitJournal(reloadJournal + " " + reloadJournal)
 }
 
 // With the option, a ConfigMap that is not valid at the start, or is gone, is no outage: the last

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,7 +135,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
 	others := "lines: \"" + plantedLines + "\"\nlong: " + plantedLong + "\n"
 	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n" + others})
-	o := h.start("ADDON_OPERATOR_DRIFT=report", everySecond(),
+	o := h.start("ADDON_OPERATOR_DRIFT=report", limited(limits{DriftPeriod: time.Second}),
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+traces.URL, "OTEL_BSP_SCHEDULE_DELAY=100", "LOG_LEVEL=debug").ready()
 	if got := h.secretData()["well"]; !strings.Contains(got, plantedHook) || !strings.Contains(got, plantedOld) {
 		t.Errorf("the hook's patch is not in the Secret: %q", got)

@@ -44,9 +44,8 @@ func soakFaults() []soakFault {
 		{"API server: an aggregated API goes down", 4, (*soak).sideDown},
 		{"API server: restored from a backup of etcd …", 1, (*soak).restoreBackup},
 		{"hooks misbehave …", 10, (*soak).misbehave},
-		{"directory of temporary files: full or read-only", 4, (*soak).spoilTmp},
 		{"ports: half-sent requests …", 2, (*soak).halfSent},
-	}, soakEdits(), soakDisk(), soakRecords())
+	}, soakEdits(), soakDisk())
 }
 
 // killAtWrite kills the operator at one of its next writes: before the API server gets it, or when
@@ -283,51 +282,6 @@ func (s *soak) unask() {
 		s.count("hook "+what, 1)
 		_ = os.Remove(path) // counted twice at worst
 	}
-}
-
-// mountTmp gives temporary files a file system of 4 MiB. It takes a privilege; without it these
-// faults only take the permission to write away, which is none for root.
-func (s *soak) mountTmp() {
-	s.t.Helper()
-	if err := mountTmpfs(s.path("tmp")); err != nil {
-		s.note("no file system of its own for temporary files: %v", err)
-		return
-	}
-	s.model.mounted = true
-	s.t.Cleanup(func() { _ = unmount(s.path("tmp")) }) // the log has more to say
-}
-
-func (s *soak) spoilTmp(draw *rand.Rand) {
-	full := draw.IntN(2) == 0
-	switch {
-	case !s.model.mounted:
-		_ = os.Chmod(s.path("tmp"), 0o500)
-	case full:
-		if file, err := os.Create(s.path("tmp/filler")); err == nil {
-			for err == nil {
-				_, err = file.Write(make([]byte, 64<<10))
-			}
-			_ = file.Close() // it is full
-		}
-	default:
-		if err := remount(s.path("tmp"), true); err != nil {
-			s.note("read-only: %v", err)
-		}
-	}
-	s.provoke(draw)
-	s.pause(time.Duration(500+draw.IntN(2000)) * time.Millisecond)
-	s.emptyTmp()
-}
-
-func (s *soak) emptyTmp() {
-	if s.model.mounted {
-		if err := remount(s.path("tmp"), false); err != nil {
-			s.t.Errorf("remount: %v", err)
-		}
-	} else {
-		_ = os.Chmod(s.path("tmp"), 0o700)
-	}
-	_ = os.Remove(s.path("tmp/filler")) // there may be none
 }
 
 // halfSent opens many connections that send the beginning of a request, and leaves them.

@@ -31,7 +31,6 @@ import (
 //	soak_test.go           rounds and the report
 //	soak_operator_test.go  who starts the operator again, watches its memory and reads its log
 //	soak_faults_test.go    the faults
-//	soak_records_test.go   the faults of records, templates and the Lease
 //	soak_edits_test.go     the faults that are writes of people, controllers and tenants
 //	soak_model_test.go     what must hold
 
@@ -146,14 +145,12 @@ func (s *soak) drawOptions() {
 	s.note("the operator runs with %s", strings.Join(s.options, " "))
 }
 
-// prepareDirs makes the modules directory a link, which can be changed in one step, and the
-// directory of temporary files one of little space, where that is permitted.
+// prepareDirs makes the modules directory a link, which can be changed in one step.
 func (s *soak) prepareDirs() {
 	s.t.Helper()
 	s.rename("modules", "all-modules")
 	must(s.t, os.Symlink("all-modules", s.path("modules")))
 	s.mkdir("tmp")
-	s.mountTmp()
 }
 
 // note writes a fault down.
@@ -172,13 +169,6 @@ func (s *soak) count(kind string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts[kind] += n
-}
-
-// counted returns how often something was counted.
-func (s *soak) counted(kind string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[kind]
 }
 
 // violated notes what must never be, whenever it is seen.
@@ -249,13 +239,11 @@ func (s *soak) heal() {
 	s.note("the faults end")
 	s.proxy.SetRate(0)
 	s.proxy.OnWrite(nil)
-	s.proxy.AnswerWrites(nil)
 	s.proxy.SetDown(false)
 	s.cluster.Resume(s.t)
 	s.kubelet.wake()
 	s.deleteAPIService()
 	s.side.come()
-	s.emptyTmp()
 	s.unask()
 	s.remove("out/issue")
 	s.model.tenants.Wait()

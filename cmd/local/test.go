@@ -84,10 +84,8 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(report)
-	} else {
-		if report.Failed == 0 {
-			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
-		}
+	} else if report.Failed == 0 {
+		_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
 	}
 	if report.Failed > 0 { // more important than an error of writing
 		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)

@@ -59,7 +59,7 @@ func baseDemands(c *cli.Config) []demand {
 		named(c.SecretName(), own("", "secrets", "the Secret with values", "get", "list", "watch", "update")),
 		own("", "events", "Events on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
 		own("", "pods", "the Pod of the operator, to record Events on it", "get"),
-		named(cli.LeaseName, own("coordination.k8s.io", "leases", "the Lease of the leader", "get", "list", "watch", "update", "patch")),
+		named(cli.LeaseName, own("coordination.k8s.io", "leases", "the Lease of the leader", "get", "update")),
 		own("coordination.k8s.io", "leases", "the Lease of the leader, if it does not exist", "create"),
 		own(kube.ModuleGroup, "modules", "objects that show the state of modules", "get", "list", "watch", "create", "delete"),
 		own(kube.ModuleGroup, "modules/status", "objects that show the state of modules", "patch"),

@@ -95,27 +95,6 @@ func TestProgramFromItsStartToItsEnd(t *testing.T) {
 	})
 }
 
-func TestProgramRefusesAWrongCommandLine(t *testing.T) {
-	cluster := Start(t)
-	for situation, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"no directory":     {nil, "--dir is required"},
-		"unknown flag":     {[]string{"--wide"}, "-wide"},
-		"stray argument":   {[]string{"--dir", "x", "start"}, `"start"`},
-		"impossible port":  {[]string{"--dir", "x", "--port", "70000"}, "--port 70000"},
-		"negative process": {[]string{"--dir", "x", "--parent-pid", "-4"}, "--parent-pid -4"},
-	} {
-		t.Run(situation, func(t *testing.T) {
-			out, err := devcluster(cluster, test.args...).CombinedOutput()
-			if code := exitCode(err); code != 2 || !strings.Contains(string(out), test.want) {
-				t.Errorf("exit code %d, message %q; want 2 and %q", code, out, test.want)
-			}
-		})
-	}
-}
-
 // devcluster is the program with arguments, for runs that end by themselves.
 func devcluster(cluster *Cluster, args ...string) *exec.Cmd {
 	return exec.Command(filepath.Join(cluster.root, binDir, clusterProgram()), args...)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/url"
 	"strings"
@@ -169,6 +168,3 @@ func resourceOf(path string) string {
 	}
 	return parts[skip]
 }
-
-// quiet is for the server, which would print each fault.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -1,11 +1,11 @@
 package faultproxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"io"
+	"log"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -38,7 +37,6 @@ type Proxy struct {
 	counts  map[string]int           // disturbed requests, by the name of the fault
 	open    map[*http.Request]opened // requests in progress
 	onWrite func(Write) (drop bool)  // nil: no test sees writes
-	answers func(effect string, body []byte) *Answer
 }
 
 // opened is a request that is in progress.
@@ -49,51 +47,13 @@ type opened struct {
 
 // Write is a request that changes something, at one of two moments.
 type Write struct {
-	// Effect says what is written: the method and the resource, as in "PUT configmaps". Secrets
-	// that are records of Helm are called "records".
+	// Effect says what is written: the method and the resource, as in "PUT configmaps".
 	Effect string
 	Path   string
 	// Done is false before the API server gets the request, and true when it has answered with
 	// Status.
 	Done   bool
 	Status int
-}
-
-// Answer is one that the proxy gives in the place of the API server.
-type Answer struct {
-	Status int
-	Body   string // JSON
-}
-
-// AnswerWrites has the proxy answer the writes itself for which say returns an Answer; effect is that of Write. They
-// never reach the API server. nil ends that.
-func (p *Proxy) AnswerWrites(say func(effect string, body []byte) *Answer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answers = say
-}
-
-// answered reports whether the proxy has answered a write itself.
-func (p *Proxy) answered(w http.ResponseWriter, r *http.Request) bool {
-	p.mu.Lock()
-	say := p.answers
-	p.mu.Unlock()
-	if say == nil || r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return false
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err != nil {
-		return false // to forward it fails, too
-	}
-	answer := say(effectOf(r), body)
-	if answer == nil {
-		return false
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(answer.Status)
-	_, _ = io.WriteString(w, answer.Body) // the client may be gone
-	return true
 }
 
 // New starts a proxy for the API server of config, which ends with the test. What it draws follows
@@ -117,10 +77,10 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	// As API servers have it: all requests of a client share a connection, which SetDown ends.
 	p.server.EnableHTTP2 = true
 	p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	p.server.Config.ErrorLog = quiet()
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would print each fault
 	p.server.StartTLS()
 	t.Cleanup(func() {
-		p.CutAll()
+		p.cutAll()
 		p.server.CloseClientConnections()
 		p.server.Close()
 	})
@@ -162,7 +122,7 @@ func (p *Proxy) SetDown(down bool) {
 	p.down = down
 	p.mu.Unlock()
 	if down {
-		p.CutAll()
+		p.cutAll()
 		p.server.CloseClientConnections()
 	}
 }
@@ -176,28 +136,25 @@ func (p *Proxy) OnWrite(see func(Write) (drop bool)) {
 	p.onWrite = see
 }
 
-// CutAll ends all requests in progress, watches included, and says how many there were.
-func (p *Proxy) CutAll() int { return p.cut(func(opened) bool { return true }) }
-
-// CutWatches ends all watches, and says how many there were.
-func (p *Proxy) CutWatches() int {
-	n := p.cut(func(o opened) bool { return o.watch != "" })
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.counts["watch: cut, all at once"] += n
-	return n
-}
-
-func (p *Proxy) cut(which func(opened) bool) (n int) {
+// CutWatches ends all watches.
+func (p *Proxy) CutWatches() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.open {
-		if which(o) {
+		if o.watch != "" {
 			o.cut()
-			n++
+			p.counts["watch: cut, all at once"]++
 		}
 	}
-	return n
+}
+
+// cutAll ends all requests in progress, watches included.
+func (p *Proxy) cutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.open {
+		o.cut()
+	}
 }
 
 // Watches lists what is watched now, sorted: path and selectors. What is watched twice is there
@@ -231,9 +188,6 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	fault := p.begin(r, cut)
 	defer p.end(r)
 	if fault.before != nil && !fault.before(w, r) {
-		return
-	}
-	if p.answered(w, r) {
 		return
 	}
 	see := p.writes(r)
@@ -340,28 +294,7 @@ func answer(w http.ResponseWriter, resp *http.Response, body func(io.Reader) io.
 }
 
 // effectOf names a write by its method and resource; see Write.Effect.
-func effectOf(r *http.Request) string {
-	resource := resourceOf(r.URL.Path)
-	if resource == "secrets" && isRecord(r) {
-		resource = "records"
-	}
-	return r.Method + " " + resource
-}
-
-// isRecord reports whether a Secret is a record of Helm. The name of a new one is only in the body,
-// which it reads, and puts back for the forwarding.
-func isRecord(r *http.Request) bool {
-	const prefix = "sh.helm.release."
-	if strings.Contains(r.URL.Path, prefix) {
-		return true
-	}
-	if r.Method != http.MethodPost {
-		return false
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return err == nil && bytes.Contains(body, []byte(prefix))
-}
+func effectOf(r *http.Request) string { return r.Method + " " + resourceOf(r.URL.Path) }
 
 // listener refuses connections while the proxy is down: it closes them at once. To close the
 // listener itself would give its port away, and clients could not find the proxy again.

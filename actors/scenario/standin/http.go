@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"addon-operator/actors/scenario/match"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -41,18 +39,13 @@ func (r request) String() string { return r.method + " " + r.url }
 
 // HTTP is a server on the loopback device that hooks find by the variables of proxies, or by
 // TEST_HTTP_URL. net/http calls it in a goroutine for each request, and the play takes the requests
-// in a goroutine of its own. They share one value, traffic, which each of them replaces as a whole:
-// nothing in it is written to.
+// in a goroutine of its own.
 type HTTP struct {
 	server  *http.Server
-	tunnels *tunnels
 	URL     string
 	answers []HTTPAnswer // in the order of given.http: the first one that fits is given
-	traffic supervisor.Shared[traffic]
-}
 
-// traffic is what a stand-in has seen.
-type traffic struct {
+	mu       sync.Mutex
 	total    int         // requests of the whole play; those above mostCalls are only counted
 	given    map[int]int // how often each answer was given, by its index
 	requests []request   // those that take has not returned yet, oldest first
@@ -61,25 +54,19 @@ type traffic struct {
 // mostBody is how much of a request is read.
 const mostBody = 1 << 20
 
-// NewHTTP starts one, and writes the certificate of its CA to a file.
-func NewHTTP(answers []HTTPAnswer, ca string) (*HTTP, error) {
-	tunnels, err := newTunnels(ca)
-	if err != nil {
-		return nil, fmt.Errorf("given.http: %w", err)
-	}
+// NewHTTP starts one.
+func NewHTTP(answers []HTTPAnswer) (*HTTP, error) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("given.http: %w", err)
 	}
-	h := &HTTP{tunnels: tunnels, URL: "http://" + listener.Addr().String(), answers: answers}
+	h := &HTTP{URL: "http://" + listener.Addr().String(), answers: answers, given: map[int]int{}}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	// One server for both: what comes through a tunnel gets the same answers. Both end with close.
-	go func() { _ = h.server.Serve(listener) }()
-	go func() { _ = h.server.Serve(tunnels) }()
+	go func() { _ = h.server.Serve(listener) }() // until Close
 	return h, nil
 }
 
-// Close ends the server and its tunnels. A nil stand-in, of a test without given.http, has none.
+// Close ends the server. A nil stand-in, of a test without given.http, has none.
 func (h *HTTP) Close() error {
 	if h == nil {
 		return nil
@@ -97,13 +84,11 @@ func (h *HTTP) Environment() (env []string) {
 	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
 		env = append(env, name+"="+h.URL)
 	}
-	env = append(env, h.tunnels.environment()...)
 	return append(env, "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost", "TEST_HTTP_URL="+h.URL)
 }
 
 // ServeHTTP implements http.Handler. It finds out which URL the program meant, which depends on how
-// the request came here: through the proxy (the request line has the whole URL), through a tunnel
-// (TLS, and only the path), or directly to TEST_HTTP_URL.
+// the request came here: through the proxy (the request line has the whole URL), or directly to TEST_HTTP_URL.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1)) // one byte more shows that it is too long
 	if err != nil {
@@ -115,16 +100,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodConnect:
-		// The tunnel is no request of the hook, which follows in it. It is recorded only if it
-		// fails.
-		got.url = "https://" + r.Host
-		if err := h.tunnels.open(w, r); err != nil {
-			got.wrong = err.Error()
-			h.answer(got)
-		}
-		return
-	case r.TLS != nil && r.URL.Host == "":
-		got.url = "https://" + r.Host + got.path
+		got.url, got.wrong = "https://"+r.Host, "a stand-in does not speak TLS: let the hook read the address from a variable, which given.env sets to ${TEST_HTTP_URL}"
 	case r.URL.Host == "":
 		got.url = "http://" + r.Host + got.path
 	default:
@@ -146,41 +122,26 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, textOf(a.Body.Any)) // the client may have closed the connection
 }
 
-// answer records a request and finds the answer to it. wrong says why there is none; a request that
-// is wrong already gets none. The function in it may be called several times, when requests come at
-// the same time, so it sets all of its results each time.
+// answer records a request and finds the answer to it, the first one that fits and was not given as often as it may be.
+// wrong says why there is none; a request that is wrong already gets none.
 func (h *HTTP) answer(got request) (a HTTPAnswer, wrong string) {
-	h.traffic.Change(func(now traffic) traffic {
-		a, wrong = HTTPAnswer{}, got.wrong
-		if now.total++; now.total > mostCalls {
-			wrong = "too many requests"
-			return now
-		}
-		if i := h.fitting(got, now.given); wrong == "" && i < 0 {
-			wrong = "no answer matches"
-		} else if wrong == "" {
-			given := map[int]int{} // a new one: others may read the one before
-			maps.Copy(given, now.given)
-			given[i]++
-			a, now.given = h.answers[i], given
-		}
-		recorded := got
-		recorded.wrong = wrong
-		now.requests = append(slices.Clip(now.requests), recorded)
-		return now
-	})
-	return a, wrong
-}
-
-// fitting is the index of the first answer that fits and was not given as often as it may be; -1
-// for none.
-func (h *HTTP) fitting(r request, given map[int]int) int {
-	for i, a := range h.answers {
-		if (a.Method == "" || strings.EqualFold(a.Method, r.method)) && r.isAt(a.URL) && (a.Times == 0 || given[i] < a.Times) {
-			return i
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.total++; h.total > mostCalls {
+		return a, "too many requests"
+	}
+	if got.wrong == "" {
+		got.wrong = "no answer matches"
+		for i, candidate := range h.answers {
+			if (candidate.Method == "" || strings.EqualFold(candidate.Method, got.method)) && got.isAt(candidate.URL) && (candidate.Times == 0 || h.given[i] < candidate.Times) {
+				h.given[i]++
+				a, got.wrong = candidate, ""
+				break
+			}
 		}
 	}
-	return -1
+	h.requests = append(h.requests, got)
+	return a, got.wrong
 }
 
 // isAt compares with a pattern of the URL.
@@ -196,10 +157,9 @@ func (h *HTTP) take() (taken []request) {
 	if h == nil {
 		return nil
 	}
-	h.traffic.Change(func(now traffic) traffic {
-		taken, now.requests = now.requests, nil
-		return now
-	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken, h.requests = h.requests, nil
 	return taken
 }
 
