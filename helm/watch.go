@@ -66,7 +66,7 @@ type News struct {
 // read; and News reports changes that Apply has missed. Watch is called once, before
 // the first Apply; without Options.Watcher it does nothing.
 //
-// assess makes the follower read the health of objects again that were just written (H26.3). It
+// assess makes the follower read the health of objects again that were just written (H25). It
 // returns at once.
 func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
 	assess = func([]Object) {}
