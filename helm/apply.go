@@ -29,10 +29,6 @@ type Module struct {
 	// Began is called at the beginning of each operation of an Apply, and what it returns at its
 	// end. Optional.
 	Began func(Operation) (ended func(error))
-	// Writes is called before an object is written or deleted, also from several goroutines, and
-	// what it returns when that is over, with the resourceVersion of the object; it is empty when
-	// the object is gone or the write has failed. Optional.
-	Writes func(Object) (written func(version string))
 	// Progress is called when another object of all is written, also from several goroutines; nil: by no one.
 	Progress func(done, total int)
 	// Drifted are objects that Drift reported: Apply sets all fields again that the chart sets,
@@ -155,7 +151,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.writes, op.progress, op.giveUp = len(m.Drifted) > 0, m.Writes, m.Progress, m.GiveUp
+	op.merge3, op.progress, op.giveUp = len(m.Drifted) > 0, m.Progress, m.GiveUp
 	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil

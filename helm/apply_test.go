@@ -366,48 +366,6 @@ data:
 	f.apply(m.with("a", "b"), Upgraded, 5) // an input
 }
 
-// K10: the caller sees each object before it is written, and of its version after.
-func TestApplyTellsWrites(t *testing.T) {
-	f := start(t)
-	m := moduleOf(t, "writes", "-- templates/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata: {a: {{ .Values.writes.a | quote }}}\n"+
-		"{{ if eq .Values.writes.a \"x\" }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\n{{ end }}\n").with("a", "x")
-	var mu sync.Mutex
-	told := map[string]string{}
-	m.Writes = func(o Object) func(string) {
-		mu.Lock()
-		defer mu.Unlock()
-		told[o.Name] = "begun"
-		return func(version string) {
-			mu.Lock()
-			defer mu.Unlock()
-			told[o.Name] = version
-		}
-	}
-	version := func(name string) string {
-		cm, err := f.kube.CoreV1().ConfigMaps(f.namespace).Get(t.Context(), name, metav1.GetOptions{})
-		must(t, err)
-		return cm.ResourceVersion
-	}
-	m.Progress = func(done, total int) {
-		mu.Lock()
-		defer mu.Unlock()
-		told["progress"] = fmt.Sprint(max(done, 2), " of ", total)
-	}
-	f.apply(m, Installed, 1)
-	if told["progress"] != "2 of 2" {
-		t.Errorf("progress %q, want 2 of 2", told["progress"])
-	}
-	m.Progress = nil
-	delete(told, "progress")
-	if want := map[string]string{"one": version("one"), "two": version("two")}; !maps.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
-	}
-	f.apply(m.with("a", "y"), Upgraded, 2)
-	if want := map[string]string{"one": version("one"), "two": ""}; !maps.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
-	}
-}
-
 // H6: a checksum of an older operator lies in the values of the release.
 func TestApplyLegacyChecksum(t *testing.T) {
 	f := start(t)

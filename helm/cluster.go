@@ -163,12 +163,10 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 		return k.createHook(list)
 	}
 	if !k.presumed {
-		defer k.writes(nil, list)()
 		return k.Client.Create(list)
 	}
 	var refused, existing atomic.Bool
 	result, err := k.updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
-		defer k.writes(nil, one)()
 		created, err := k.Client.Create(one)
 		if err == nil {
 			return created, nil
@@ -259,7 +257,6 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		if k.op.merge3 {
 			update = k.Client.UpdateThreeWayMerge
 		}
-		defer k.writes(original, target)()
 		result, err := update(original, target, force)
 		return k.recreated(target, result, err)
 	})
@@ -334,7 +331,6 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 		return &kube.Result{}, err
 	}
 	return k.updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		defer k.writes(original, target)()
 		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
 		return k.recreated(target, result, err)
 	})

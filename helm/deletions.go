@@ -148,14 +148,9 @@ func deletesClaims(op *operation, o Object) (bool, error) {
 func (op *operation) remove(objects []Object) error {
 	var errs []error
 	for _, o := range objects {
-		ended := func(string) {}
-		if op.writes != nil {
-			ended = op.writes(o)
-		}
 		if err := op.removeOne(o); err != nil {
 			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
 		}
-		ended("")
 	}
 	return errors.Join(errs...)
 }

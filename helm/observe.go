@@ -33,31 +33,3 @@ func operationOf(s Step) Operation {
 	}
 	return Upgrade
 }
-
-// writes reports that the objects of target are about to be written or, when there are none, those
-// of original deleted; the caller calls done when that is over. Helm stores the answer of the API
-// server in target, which is where done finds the resourceVersion. Several goroutines call it.
-func (k *cluster) writes(original, target kube.ResourceList) (done func()) {
-	if k.op.writes == nil {
-		return func() {}
-	}
-	var ends []func()
-	for _, info := range target {
-		written := k.op.writes(objectOfInfo(info))
-		ends = append(ends, func() {
-			version, _ := meta.NewAccessor().ResourceVersion(info.Object) // none: nothing was written
-			written(version)
-		})
-	}
-	if len(target) == 0 {
-		for _, info := range original {
-			written := k.op.writes(objectOfInfo(info))
-			ends = append(ends, func() { written("") })
-		}
-	}
-	return func() {
-		for _, end := range ends {
-			end()
-		}
-	}
-}

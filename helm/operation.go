@@ -33,10 +33,9 @@ type operation struct {
 	log          *slog.Logger
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
-	clients      map[schema.GroupVersion]rest.Interface      // by group and version, made when first needed
-	writes       func(Object) (written func(version string)) // Module.Writes
-	progress     func(done, total int)                       // Module.Progress
-	cluster      *cluster                                    // of the action that runs or ran last
+	clients      map[schema.GroupVersion]rest.Interface // by group and version, made when first needed
+	progress     func(done, total int)                  // Module.Progress
+	cluster      *cluster                               // of the action that runs or ran last
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
 	merge3 bool

@@ -129,7 +129,7 @@ func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, erro
 	case !found.namespaced && p.Namespace != "":
 		return target{}, fmt.Errorf("%s is cluster-wide: remove the namespace", found.name)
 	}
-	return target{api: noting(ctx, c.dynamic.Resource(found.resource).Namespace(p.Namespace)), kind: found}, nil
+	return target{api: c.dynamic.Resource(found.resource).Namespace(p.Namespace), kind: found}, nil
 }
 
 // applyObjectPatch executes one operation. A missing object, or kind, is success where the result

@@ -272,30 +272,3 @@ func TestApplyObjectPatchesToStatus(t *testing.T) {
 		t.Errorf("status %+v", pod.Status)
 	}
 }
-
-// K10: the caller learns what the API server has made of each object.
-func TestReportWritten(t *testing.T) {
-	world := newWorld(t, devclustertest.Start(t))
-	ns := world.Namespace(t)
-	patches, err := objectpatch.Parse([]byte(strings.ReplaceAll(`
-operation: CreateOrUpdate
-object: {apiVersion: v1, kind: configmap, metadata: {name: one, namespace: $NS}}
----
-operation: MergePatch
-kind: cm
-namespace: $NS
-name: one
-mergePatch: {data: {a: b}}
----
-operation: DeleteInBackground
-kind: ConfigMap
-namespace: $NS
-name: other
-`, "$NS", ns)))
-	must(t, err)
-	var told []Written
-	must(t, second(NewPatcher(world.client).ApplyObjectPatches(ReportWritten(t.Context(), func(o Written) { told = append(told, o) }), patches)))
-	if len(told) != 2 || told[1].Version == told[0].Version || told[1].Kind != "ConfigMap" || told[1].Namespace != ns || told[1].Name != "one" {
-		t.Errorf("told %+v", told)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -85,6 +86,22 @@ func (l *lister) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.Gro
 	}
 	l.listed, l.away = listed, away
 	return groups, lists, failed, nil
+}
+
+// ServerResourcesForGroupVersion implements discovery.DiscoveryInterface. An API server that does not list all kinds at
+// once, such as the one in memory, is asked for those of each API.
+func (l *lister) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	list, err := l.DiscoveryClient.ServerResourcesForGroupVersion(version)
+	gv, errVersion := schema.ParseGroupVersion(version)
+	if err != nil && errVersion == nil && !apierrors.IsNotFound(err) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.away == nil {
+			l.away = map[schema.GroupVersion]error{}
+		}
+		l.away[gv] = err
+	}
+	return list, err
 }
 
 // awayIn returns an AwayError when an API of the group did not answer last.
