@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 
@@ -24,7 +23,7 @@ type dryRun struct {
 // dryRun makes a home where nothing is changed, neither in the cluster nor in the memory of this
 // one. It shares what is expensive: connections, discovery, charts. What would be remembered of the
 // operation, renders and records, is its own, so it is used for one operation.
-func (h *home) dryRun(ctx context.Context) (*home, error) {
+func (h *home) dryRun() (*home, error) {
 	r := &dryRun{Objects: dryrun.New(h.transport)}
 	c := *h.connection
 	c.transport = r

@@ -97,15 +97,6 @@ func startOn(t *testing.T, cluster *devclustertest.Cluster) *fixture {
 	return f
 }
 
-// startBlind is start without watches.
-func startBlind(t *testing.T) *fixture {
-	t.Helper()
-	f := start(t)
-	f.blind = true
-	f.restart()
-	return f
-}
-
 // caughtUp waits until the watches know what the cluster has.
 func (f *fixture) caughtUp() {
 	f.Helper()

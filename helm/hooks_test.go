@@ -292,7 +292,7 @@ func TestUninstallBeginsAgain(t *testing.T) {
 	f.eventually(func() bool { j := f.job("job"); return j != nil && j.Status.Active == 1 })
 	f.wantRevisions("gone", "1 uninstalling")
 	cancel()
-	<-done
+	_ = <-done
 	f.wantRevisions("gone", "1 uninstalling")
 	job, before := f.job("job"), f.account("before")
 	if f.configMap("config") != nil || before == "" {

@@ -1,9 +1,6 @@
 package helm
 
-import (
-	"helm.sh/helm/v3/pkg/kube"
-	"k8s.io/apimachinery/pkg/api/meta"
-)
+import ()
 
 // Operation is a part of an Apply that takes time, as metrics and traces name it (I2).
 type Operation string

@@ -37,7 +37,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	trial, err := home.dryRun(ctx)
+	trial, err := home.dryRun()
 	if err != nil {
 		return Plan{}, err
 	}
@@ -65,7 +65,7 @@ func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Pla
 	if err != nil {
 		return Plan{}, err
 	}
-	trial, err := home.dryRun(ctx)
+	trial, err := home.dryRun()
 	if err != nil {
 		return Plan{}, err
 	}
@@ -86,7 +86,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 	if err != nil {
 		return nil, false, err
 	}
-	trial, err := home.dryRun(ctx)
+	trial, err := home.dryRun()
 	if err != nil {
 		return nil, false, err
 	}
