@@ -38,7 +38,8 @@ func (p Patch) execute(key string, section any) (patched any, err error) {
 	if len(p) == 0 {
 		return section, nil
 	}
-	text, err := JSON(map[string]any{key: section})
+	part, rest := p.split(section)
+	text, err := JSON(map[string]any{key: part})
 	if err != nil {
 		return nil, err
 	}
@@ -60,10 +61,41 @@ func (p Patch) execute(key string, section any) (patched any, err error) {
 	}
 	tree, err := decodeJSON(text, 1+maxDepth) // one for the key of the section
 	m, _ := tree.(map[string]any)
-	if patched, found := m[key]; found || err != nil {
-		return patched, err
+	patched, found := m[key]
+	if !found || err != nil {
+		return emptyLike(section), err
 	}
-	return emptyLike(section), nil
+	if fields, ok := patched.(map[string]any); ok && rest != nil {
+		maps.Copy(fields, rest)
+	}
+	return patched, nil
+}
+
+// split divides a section into the fields that the patch touches, which the library has to read and to write, and the
+// others; nil when the patch is about the section as a whole.
+func (p Patch) split(section any) (part any, rest map[string]any) {
+	fields, ok := section.(map[string]any)
+	if !ok {
+		return section, nil
+	}
+	touched := map[string]any{}
+	for _, o := range p {
+		for _, path := range []string{o.Path, o.From} {
+			if path == "" {
+				continue
+			}
+			below := mustPointer(path)
+			if len(below) < 2 {
+				return section, nil
+			}
+			if value, ok := fields[below[1]]; ok {
+				touched[below[1]] = value
+			}
+		}
+	}
+	rest = maps.Clone(fields)
+	maps.DeleteFunc(rest, func(field string, _ any) bool { _, is := touched[field]; return is })
+	return touched, rest
 }
 
 // failure words why an operation does not apply to a tree. The text of the library repeats values, which may be
