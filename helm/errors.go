@@ -190,7 +190,7 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	case meta.IsNoMatchError(err), strings.Contains(text, "no matches for kind"),
 		strings.Contains(text, "the server could not find the requested resource"):
 		return Invalid
-	case errors.As(err, &corrupted):
+	case errors.As(err, &corrupted), strings.Contains(text, hookAgain): // Helm joins errors as text
 		return Failed
 	case isUnavailable(err), f.unavailable, f.code >= http.StatusInternalServerError, f.code == http.StatusTooManyRequests:
 		return Unavailable

@@ -16,12 +16,15 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
+// hookAgain ends the error of a hook whose time is over: whatever the requests of the wait said last, it has failed.
+const hookAgain = "; the next attempt begins it again"
+
 // waitSlice is how long Helm waits at a time. Its waits have no context: a wait that is given up ends with its slice.
 const waitSlice = 2 * time.Second
 
 // WatchUntilReady implements kube.Interface: it is Helm's own wait for the Jobs and Pods of a hook (H14).
 func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
-	return k.await(timeout, fmt.Sprintf("Helm hook %s did not finish within %s; the next attempt begins it again", namesOf(list), timeout),
+	return k.await(timeout, fmt.Sprintf("Helm hook %s did not finish within %s%s", namesOf(list), timeout, hookAgain),
 		func(slice time.Duration) error { return k.Client.WatchUntilReady(list, slice) })
 }
 
@@ -41,7 +44,7 @@ func (k *cluster) await(timeout time.Duration, late string, forSlice func(time.D
 		}
 		select {
 		case <-k.op.giveUp:
-			return errors.New("the wait for a Helm hook was given up; the next attempt begins it again")
+			return errors.New("the wait for a Helm hook was given up" + hookAgain)
 		case <-k.op.ctx.Done():
 			return k.op.ctx.Err()
 		default:

@@ -114,7 +114,9 @@ func (m *module) receive(ctx actor.Context) bool {
 	case messages.ResumeModule:
 		m.resume(ctx)
 	case work.AdoptModule:
-		m.forget(ctx) // its hooks may be others
+		held, allowed := m.release.held, m.release.allowed // the release stays as it is
+		m.forget(ctx)                                      // its hooks may be others
+		m.release.held, m.release.allowed = held, allowed
 		m.crds.want(!msg.Module.SameCRDs(m.module))
 		m.module, m.owner.values.section = msg.Module, msg.Section
 	case work.UpdateModule:

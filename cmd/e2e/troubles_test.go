@@ -120,14 +120,12 @@ spec:
   progressDeadlineSeconds: 1
   selector: {matchLabels: {app: late}}
   template: {metadata: {labels: {app: late}}, spec: {containers: [{name: a, image: none}]}}
--- modules/085-after/module.yaml --
-waitFor: [late]
 -- modules/090-fight/templates/cm.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: fight}, data: {a: b}}
 -- modules/100-echo/hooks/echo.sh --
 #!/bin/sh
-[ "$1" = --config ] && { echo '{configVersion: v1, kubernetes: [{name: cm, kind: ConfigMap, nameSelector: {matchNames: [watched]}, namespace: {nameSelector: {matchNames: ['"$NAMESPACE"']}}}]}'; exit; }
-kubectl annotate configmap watched -n "$NAMESPACE" --overwrite "time=$(date +%s%N)" > /dev/null
+[ "$1" = --config ] && { echo '{configVersion: v1, afterHelm: 1}'; exit; }
+echo '{"op": "add", "path": "/echo/time", "value": "'"$(date +%s%N)"'"}' > "$VALUES_JSON_PATCH_PATH"
 -- modules/110-broken/Chart.yaml --
 {apiVersion: v2, name: broken, version: 1.0.0, dependencies: [{name: redis, version: 1.0.0, repository: "https://charts.example.com"}]}
 `
@@ -150,7 +148,7 @@ func allTroubles() map[string]troubles {
 					h.deleteConfigMap("fight")
 				}
 			}},
-			{"9. Hooks run in a loop", []string{"hooks run in a loop", "fix the first of these", "binding cm"}, nil},
+			{"9. Hooks run in a loop", []string{"hooks run in a loop", "fix the first of these", "afterHelm hooks of echo changed values"}, nil},
 			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix the ConfigMap"}, func(h *fixture) {
 				h.setConfig(map[string]string{"dns": "replicas: many"})
 			}},
