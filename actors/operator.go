@@ -23,6 +23,7 @@ import (
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
+	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -259,7 +260,9 @@ func (o *operator) started(ctx actor.Context) {
 		o.modules[m.Name] = m
 		o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, b.sections[m.Key]))
 	}
-	o.spawnQueue(ctx, messages.MainQueue)
+	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
+		o.spawnQueue(ctx, name)
+	}
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, work.ObjectsPath, moduleobjects.New(o.ctx, o.program, b.suspended))
 	}
@@ -280,7 +283,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 	o.stages.AddTo(stage, pid)
 }
 
-// enqueue hands tasks to a queue, which begins with its first task and stays (F1).
+// enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	if !o.stopping {
 		o.spawnQueue(ctx, msg.Queue)

@@ -215,3 +215,18 @@ func bindingNames(all []KubernetesBinding) []string {
 	}
 	return names
 }
+
+// Queues are the queues other than main that hooks name, sorted.
+func Queues(all []Hook) []string {
+	var names []string
+	for _, hook := range all {
+		for _, b := range hook.Config.Kubernetes {
+			names = append(names, b.Queue)
+		}
+		for _, b := range hook.Config.Schedules {
+			names = append(names, b.Queue)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == MainQueue })
+}

@@ -123,6 +123,7 @@ func (g *globalHooks) update(ctx actor.Context, msg work.UpdateGlobal) {
 	g.owner.hooks.all = msg.Hooks
 	ctx.Send(g.program.PID(work.MonitorsPath), messages.Unwatch{Owner: messages.GlobalHooks})
 	ctx.Send(g.program.PID(work.SchedulePath), messages.StopSchedules{Owner: messages.GlobalHooks})
+	g.program.NameQueues(ctx, msg.Hooks)
 	g.program.Metrics.Hooks.Loaded("", msg.Hooks)
 }
 

@@ -95,6 +95,7 @@ func (l *loading) begin(ctx actor.Context) {
 // name, before a task for one of these can come (F1).
 func (l *loading) have(ctx actor.Context, found []hooks.Hook) {
 	l.owner.hooks.all, l.done = found, true
+	l.owner.program.NameQueues(ctx, found)
 	l.owner.program.Metrics.Hooks.Loaded(l.owner.name, found)
 }
 

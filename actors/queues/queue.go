@@ -69,7 +69,9 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	if msg.Head {
 		action = metrics.AddFirst
 	}
-	defer q.program.Metrics.Queues.Acted(q.name, action, now)
+	if len(msg.Tasks) > 0 {
+		defer q.program.Metrics.Queues.Acted(q.name, action, now)
+	}
 	for i := range msg.Tasks {
 		t := msg.Tasks[i]
 		t.QueuedAt = now

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
+	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -35,6 +36,13 @@ func (p *Program) Enqueue(from Sender, head bool, tasks ...messages.Task) {
 		}
 		from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
 		tasks = tasks[n:]
+	}
+}
+
+// NameQueues has the queues begin that hooks name, so that lists show them from then on.
+func (p *Program) NameQueues(from Sender, found []hooks.Hook) {
+	for _, name := range hooks.Queues(found) {
+		from.Send(p.PID(work.Root), messages.Enqueue{Queue: name})
 	}
 }
 
