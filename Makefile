@@ -196,7 +196,7 @@ race-libraries:
 
 # What repeats does so a few times in make test, and seldom under the race detector: here in full. make test
 # has 10 of the 50 kills of helm, 3 of the 20 of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer,
-# 250 of the 1000 ConfigMaps that are created across a crash, 20 of 100 random scripts, 200 of 5000 random edits of files, 1 of 5 seeds of each
+# 250 of the 1000 ConfigMaps that are created across a crash, 20 of 100 random scripts, 1 of 5 seeds of each
 # lifecycle script, a third of the crashes of actors, and 32 of the 600 random steps of helm (make differential).
 .PHONY: test-full
 test-full: devcluster ## tests that repeat, in full

@@ -21,7 +21,7 @@
 // Each of the other files adds one thing:
 //
 //   - the interface for callers: client.go; errors, what everybody may read of them, and observations:
-//     errors.go, public.go, observe.go; what a failed Apply lacks: needs.go;
+//     errors.go, public.go, observe.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
 //   - records: driver.go their kind of object, codec.go their encoding, record.go their content, recall.go what is
 //     saved for the next start, tidy.go their repair;

@@ -104,7 +104,7 @@ func contentOf(file string) string {
 const noteHead = 16
 
 // unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A
-// revision that has failed, or whose Helm hook waits, is another reason.
+// revision that has failed, or was interrupted, is another reason.
 func (a *apply) unequal() bool {
 	last, ok := a.store.state.Last()
 	return ok && last.Status == release.StatusDeployed && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&

@@ -11,7 +11,7 @@ type Enqueue struct {
 // ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.
 type ExecuteTask struct{ Task Task }
 
-// TaskDone notifies a queue that it need not wait for a task any more: nothing of it runs, or it is retried outside of
+// TaskDone notifies a queue that it need not wait for a task any more: nothing of it runs, or it goes on outside of
 // the queue. It is sent once for each ExecuteTask.
 type TaskDone struct {
 	ID string

@@ -20,7 +20,7 @@ STATE is one of
     suspended    a person has suspended it, or it was disabled and is about to be deleted
     deleting     its release is being deleted
 
-The state may be followed by parked (the module fails or waits, and others continue without it),
+The state may be followed by parked (its run fails or takes long, and others continue without it),
 maintenance and drift. Below the table, the command shows purges of releases without a module
 directory that wait for a confirmation and, with a Lease, which replica leads.`
 

@@ -60,7 +60,7 @@ func (o *observer) problem(format string, args ...any) {
 }
 
 // hookRun is enter for a run of a hook; contexts are its binding contexts, described. A run holds
-// its hook, and its queue, but main only where nothing goes past it; a run for an order binding also holds its
+// its hook, and its queue; a run for an order binding also holds its
 // module, as Helm actions of the module do, because it is a step of the module run.
 func (o *observer) hookRun(run hooks.Run, contexts []string) (leave func()) {
 	module, queue := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue")

@@ -73,7 +73,7 @@ func reloadTasks(p *shared.Program, steps decide.Steps, modules []addons.Module,
 	}
 	for _, name := range steps.Purge {
 		add(messages.Converge, messages.PurgeRelease{Release: name})
-		tasks[len(tasks)-1].AllowFailure = true // retried outside of the main queue (E10)
+		tasks[len(tasks)-1].AllowFailure = true // the next reload tries it again (E10)
 	}
 	for _, hook := range afterAll {
 		add(messages.GlobalHooks, work.OrderWork(hook, hooks.AfterAll))

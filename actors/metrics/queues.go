@@ -9,12 +9,11 @@ import (
 )
 
 // What a queue does, as tasks_queue_action_duration_seconds names it (I2): a task comes to the tail
-// or to the head, becomes the one in progress, or is dropped because its reload was overtaken.
+// or to the head, or becomes the one in progress.
 const (
 	AddLast     = "AddLast"
 	AddFirst    = "AddFirst"
 	RemoveFirst = "RemoveFirst"
-	Filter      = "Filter"
 )
 
 // Queues counts what queues do. The labels queue and queue_name mean the same: these metrics have

@@ -18,7 +18,7 @@ import (
 )
 
 // globalHooks owns the global values and the global hooks and supervises their runs. It has no
-// phases: global hooks are never switched off, and exchanged in place (P8). Of a reload it runs
+// phases: global hooks are never switched off, and start again when their files change (P8). Of a reload it runs
 // beforeAll and afterAll, which converge queues.
 type globalHooks struct {
 	owner   *owner

@@ -48,8 +48,8 @@ type World struct {
 	AllowPurge bool
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
-	// Isolate parks a module whose run fails: it is retried outside of the queue main, and the
-	// other modules continue. Without it the failing run stays the head of main (seed 001).
+	// Isolate parks a module whose run or delete has failed, or has lasted a minute: it goes on outside of the queue
+	// main, and the other modules continue (F19). Without it the failing run stays the head of main (seed 001).
 	Isolate bool
 	// Disk begins to watch the directories of modules and global hooks, and calls notify when
 	// something there may have changed. If it is nil, a reload alone compares them (P8).

@@ -28,7 +28,7 @@ func (c *Config) options() []option {
 		text(&c.GlobalHooksDir, "global-hooks-dir", "GLOBAL_HOOKS_DIR ADDON_OPERATOR_GLOBAL_HOOKS_DIR SHELL_OPERATOR_HOOKS_DIR", "/global-hooks", "directory of global hooks and of global openapi schemas"),
 		text(&c.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "", "directory that contains modules/ and global-hooks/; used if it is set and the options for the two directories are not"),
 		number(&c.UnnumberedOrder, "unnumbered-modules-order", "UNNUMBERED_MODULES_ORDER ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", 1, "order of modules whose directory has no number"),
-		text(&c.FailurePolicy, "module-failure-policy", "ADDON_OPERATOR_MODULE_FAILURE_POLICY", "block", "block: a failing module blocks the main queue; isolate: it is retried outside of the queue, and the others continue"),
+		text(&c.FailurePolicy, "module-failure-policy", "ADDON_OPERATOR_MODULE_FAILURE_POLICY", "block", "block: a failing module blocks the main queue; isolate: one that fails, or takes a minute, goes on outside of the queue, and the others continue"),
 		yes(&c.WatchModules, "watch-modules", "ADDON_OPERATOR_WATCH_MODULES", "watch the directories of modules and of global hooks, and apply changes at once; without it, the operator compares them at each reload of all modules. On by default with a kubeconfig outside of a cluster"),
 		number(&c.ParallelModules, "parallel-modules", "ADDON_OPERATOR_PARALLEL_MODULES", 1, "number of modules of the same order that may run in parallel"),
 		text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)").named("n", ""),

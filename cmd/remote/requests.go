@@ -29,7 +29,7 @@ func Requests(c *cli.Config) []*cobra.Command {
 	return []*cobra.Command{
 		requestCommand(&request{config: c, what: kube.ModuleRequest{Run: true}, done: "runs"}, "run", "Run modules now, even if nothing has changed"),
 		requestCommand(&request{config: c, what: kube.ModuleRequest{Retry: true}, done: "is retried"}, "retry", "Retry what fails in modules now, without waiting for the next attempt"),
-		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &yes}, done: "is suspended"}, "suspend", "Suspend modules: their hooks wait, and their releases are left alone"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &yes}, done: "is suspended"}, "suspend", "Suspend modules: they do not run, and their releases are left alone"),
 		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &no}, done: "is resumed"}, "resume", "Resume suspended modules"),
 	}
 }
