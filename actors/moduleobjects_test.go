@@ -29,7 +29,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 		"configmap-set global x: 1", "advance 1m", "calm 1s", // all
 		"health m003-b Failed", "advance 1m", "health m003-b Current", "advance 10m", "calm 1s",
 		"stop", "start", "advance 1m", "calm 1s")
-	written := regexp.MustCompile(`(?m)^ +\S+  object (\w+): `)
+	written := regexp.MustCompile(`(?m)^ +\S+ {2}object (\w+): `)
 	parts := strings.Split(s.Play(t, 0).Trace, "> calm 1s\n")
 	for i, want := range []struct {
 		when      string

@@ -292,7 +292,9 @@ func TestUninstallBeginsAgain(t *testing.T) {
 	f.eventually(func() bool { j := f.job("job"); return j != nil && j.Status.Active == 1 })
 	f.wantRevisions("gone", "1 uninstalling")
 	cancel()
-	_ = <-done
+	if err := <-done; err == nil {
+		t.Error("an uninstall that was cancelled has succeeded")
+	}
 	f.wantRevisions("gone", "1 uninstalling")
 	job, before := f.job("job"), f.account("before")
 	if f.configMap("config") != nil || before == "" {

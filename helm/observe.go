@@ -1,7 +1,5 @@
 package helm
 
-import ()
-
 // Operation is a part of an Apply that takes time, as metrics and traces name it (I2).
 type Operation string
 

@@ -352,10 +352,8 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {
 		return nil
 	}
-	if config, ok := o.program.Inspector.Status(work.ConfigPath).(view.ConfigStatus); ok { // alone it is no reason to write
-		status.ObservedConfig = config.Revision
-		want = status.String()
-	}
+	config, _ := o.program.Inspector.Status(work.ConfigPath).(view.ConfigStatus)
+	status.ObservedConfig = config.Revision // alone it is no reason to write
 	now, err := o.program.ModuleObjects.Apply(o.ctx, m.Name, status)
 	if apierrors.IsInvalid(err) { // the same would be refused again
 		o.wrote[m.Name] = wroteStatus{want, stored}

@@ -129,7 +129,7 @@ func TestUnknownNames(t *testing.T) {
 		"/actors?format=png":                     `400 the format "png" is not one of json, yaml, text, table, wide, name`,
 		"/modul/list":                            `404 page /modul/list not found; did you mean /module/list?; /discovery lists all`,
 		"/favicon":                               `404 page /favicon not found; /discovery lists all`,
-		"/global/nothing":                        `404 page /global/nothing not found; did you mean /global/config?; /discovery lists all`,
+		"/global/nothing":                        `404 page /global/nothing not found; /discovery lists all`,
 		"/queue/mian":                            `404 page /queue/mian not found; did you mean /queue/main?; /discovery lists all`,
 		"/hook/010-ingress/hooks/g.sh/snapshots": `404 hook "010-ingress/hooks/g.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
 		"/hook/h.sh/snapshots":                   `404 hook "h.sh" not found; did you mean 010-ingress/hooks/h.sh?`,

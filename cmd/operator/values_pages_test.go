@@ -215,7 +215,7 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 		"/module/ingress/config.yaml":     "adminPassword: '***'\nreplicas: 2",
 		"/global/values.json":             `{"clusterName": "dev"}`,
 		"/global/values?global=true":      `{"clusterName": "dev"}`,
-		"/module/ingress/secrets":         `page /module/ingress/secrets not found; did you mean /module/ingress/status?; /discovery lists all`,
+		"/module/ingress/secrets":         `page /module/ingress/secrets not found; /discovery lists all`,
 		"/module/nothing/values":          `module "nothing" not found; available: dns-server, ingress`,
 		"/module/something":               "page /module/something not found; did you mean /module/something/status?; /discovery lists all",
 		"/values/explain":                 "a path is required: ?path=global.a.b or ?module=NAME&path=a.b",

@@ -44,7 +44,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	all := []Module{}
 	var converge ConvergeStatus
 	progress, waiting := map[string]string{}, map[string]queued{}
-	var main QueueStatus
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
@@ -55,9 +54,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		case QueueStatus:
 			_, name, _ := strings.Cut(path, "/queue/")
 			maps.Copy(waiting, queuedRuns(name, status))
-			if name == messages.MainQueue {
-				main = status
-			}
 		case interface{ Progressed() string }:
 			if owner, _, ok := strings.Cut(path, "/run/"); ok && status.Progressed() != "" {
 				progress[owner[strings.LastIndex(owner, "/")+1:]] = status.Progressed()
@@ -65,12 +61,9 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		}
 	}
 	problems := problemsOf(statuses)
-	reload := reloads(main)
+	dueInReload(all, statuses, converge, waiting)
 	for i := range all {
 		m := &all[i]
-		if _, known := waiting[m.Name]; !known && reload != nil && m.dueIn(main, converge) {
-			waiting[m.Name] = *reload
-		}
 		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])
 		if q, ok := waiting[m.Name]; ok {
 			m.queued = &q

@@ -242,6 +242,22 @@ func reloads(s QueueStatus) *queued {
 	return nil
 }
 
+// dueInReload adds the modules that wait for a reload.
+func dueInReload[S any](all []Module, statuses map[string]S, converge ConvergeStatus, waiting map[string]queued) {
+	for path, status := range statuses {
+		main, ok := any(status).(QueueStatus)
+		if !ok || !strings.HasSuffix(path, "/queue/"+messages.MainQueue) {
+			continue
+		}
+		reload := reloads(main)
+		for i := range all {
+			if _, known := waiting[all[i].Name]; !known && reload != nil && all[i].dueIn(main, converge) {
+				waiting[all[i].Name] = *reload
+			}
+		}
+	}
+}
+
 // dueIn reports whether an enabled module is to run because of such a reload. Of a group that has begun it is one that has
 // not begun since.
 func (m *Module) dueIn(main QueueStatus, converge ConvergeStatus) bool {

@@ -34,7 +34,7 @@ func TestStandInForHTTP(t *testing.T) {
 		"http://vault.example/none":  "501 the test has no answer: no answer matches",
 		"https://vault.example/v1/b": "Not Implemented",
 	} {
-		got := ""
+		var got string
 		resp, err := client.Get(address) //nolint:noctx // a test on loopback
 		if err == nil {
 			body, _ := io.ReadAll(resp.Body)
