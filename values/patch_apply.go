@@ -21,6 +21,9 @@ func (p Patch) apply(key string, section any) (patched any, err error) {
 		if !operation.within(key) {
 			return nil, fmt.Errorf("patch operation %d, %s: the path must begin with /%s", i+1, operation, key)
 		}
+		if strings.HasPrefix(operation.Path, operation.From+"/") && operation.Op == "move" { // the library finds its neighbour there
+			return nil, fmt.Errorf("patch operation %d, %s: a value cannot be moved into itself", i+1, operation)
+		}
 	}
 	if patched, err = p.execute(key, section); err != nil {
 		n := sort.Search(len(p)-1, func(n int) bool { _, err := p[:n+1].execute(key, section); return err != nil })
@@ -33,11 +36,43 @@ func (p Patch) apply(key string, section any) (patched any, err error) {
 	return patched, nil
 }
 
-// execute is apply by the library, without checks of the result.
-func (p Patch) execute(key string, section any) (patched any, err error) {
-	if len(p) == 0 {
-		return section, nil
+// maxChanges bounds how often a patch may test after it has changed something: each time the section is written and read.
+const maxChanges = 32
+
+var errTestsBetween = fmt.Errorf("tests stand between changes more than %d times; move the tests to the beginning", maxChanges)
+
+// execute is apply without checks of the result. Tests are made here: the library's panic at a null in a list, and take
+// what is not there for null.
+func (p Patch) execute(key string, section any) (any, error) {
+	for changes := 0; len(p) > 0; {
+		if p[0].Op == "test" {
+			value, ok := lookup(map[string]any{key: section}, mustPointer(p[0].Path))
+			if !ok {
+				return nil, jsonpatch.ErrMissing
+			} else if Checksum(value) != Checksum(p[0].Value) { // 1 and 1.0 are equal
+				return nil, jsonpatch.ErrTestFailed
+			}
+			p = p[1:]
+			continue
+		}
+		if changes++; changes > maxChanges {
+			return nil, errTestsBetween
+		}
+		n := slices.IndexFunc(p, func(o Operation) bool { return o.Op == "test" })
+		if n < 0 {
+			n = len(p)
+		}
+		var err error
+		if section, err = p[:n].change(key, section); err != nil {
+			return nil, err
+		}
+		p = p[n:]
 	}
+	return section, nil
+}
+
+// change executes operations by the library.
+func (p Patch) change(key string, section any) (patched any, err error) {
 	part, rest := p.split(section)
 	text, err := JSON(map[string]any{key: part})
 	if err != nil {
@@ -65,10 +100,34 @@ func (p Patch) execute(key string, section any) (patched any, err error) {
 	if !found || err != nil {
 		return emptyLike(section), err
 	}
+	if p.oddIndex(map[string]any{key: part}) || p.oddIndex(tree) {
+		return nil, jsonpatch.ErrInvalidIndex
+	}
 	if fields, ok := patched.(map[string]any); ok && rest != nil {
 		maps.Copy(fields, rest)
 	}
 	return patched, nil
+}
+
+// oddIndex reports whether a path names an element of a list in a way that the library reads and RFC 6901 does not have:
+// 01, +1, -0. Such a change could not be found again when it is saved.
+func (p Patch) oddIndex(tree any) bool {
+	for _, o := range p {
+		for _, text := range []string{o.Path, o.From} {
+			path := mustPointer(text)
+			for i, element := range path {
+				container, ok := lookup(tree, path[:i])
+				if !ok {
+					break
+				}
+				_, index := listIndex(element)
+				if _, list := container.([]any); list && !index && element != appends {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // split divides a section into the fields that the patch touches, which the library has to read and to write, and the
@@ -107,15 +166,15 @@ func (o Operation) failure(tree any, err error) error {
 		return errors.New("the test failed: the value is different")
 	case errors.As(err, &copied):
 		return errTooLarge
-	case errors.Is(err, errTooDeep):
-		return errTooDeep
+	case errors.Is(err, errTooDeep), errors.Is(err, errTestsBetween):
+		return err
 	case o.From != "":
 		err = absence(tree, mustPointer(o.From), false)
 	default:
 		err = nil
 	}
 	adds := o.Op == "add" || o.From != ""
-	return cmp.Or(err, absence(tree, mustPointer(o.Path), adds), errors.New("a value cannot be moved into itself"))
+	return cmp.Or(err, absence(tree, mustPointer(o.Path), adds), errors.New("it does not fit the values"))
 }
 
 // absence words the first element of a path that leads nowhere. adds: the last one need not be there.
