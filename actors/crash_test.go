@@ -27,8 +27,8 @@ func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
-		"AwaitSnapshots SynchronizeLater SnapshotsComplete BindingDeferred watchAgain watchOverflowed leaveDue EndAttempts " +
-		"keepAgain delayedReload remindHeld ObjectsContested GetHooks RetireModule ConfigFlagsSaved " +
+		"AwaitSnapshots SynchronizeLater SnapshotsComplete BindingDeferred watchAgain watchOverflowed leaveDue " +
+		"keepAgain delayedReload remindHeld ObjectsContested RetireModule ConfigFlagsSaved " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {
@@ -88,7 +88,9 @@ runs:
 	}
 	s.File("chart.yaml", "name: e\n")
 	s.File("own.yaml", "a: {own: 1}\n")
-	s.File("more.yaml", "aEnabled: true\nbEnabled: true\nglobal: {more: 1}\n")
+	s.File("more.yaml", "aEnabled: true\nbEnabled: true\nglobal: {more: 1}\nd: {more: 1}\n")
+	s.File("own-chart.yaml", "name: d\n")
+	s.File("broken.yaml", "name: [\n")
 	s.File("modules/010-a/hooks/h.sh", `
 #!testkit
 config: {configVersion: v1, onStartup: 1, beforeHelm: 1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod, queue: side, resynchronizationPeriod: 60s}], schedule: [{name: tick, crontab: "@every 50s", queue: side}]}
@@ -120,6 +122,7 @@ runs:
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
 		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",
 		"write modules/010-a/values.yaml own.yaml", "write modules/020-b/hooks/h.sh bound.sh", "notice-disk", "advance 5s", "write modules/values.yaml more.yaml", "notice-disk", "advance 5s",
+		"write modules/040-d/Chart.yaml broken.yaml", "notice-disk", "advance 5s", "write modules/040-d/Chart.yaml own-chart.yaml", "notice-disk", "advance 5s",
 		"rename modules/030-c modules/035-c", "configmap-set dEnabled false", "advance 30s",
 		"remove modules/050-e", "configmap-set global x: 3", "confirm-purge x", "advance 10s",
 		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")

@@ -361,7 +361,7 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	if err != nil {
 		return err
 	}
-	o.wrote[m.Name] = wroteStatus{want, now.Status.String()}
+	o.wrote[m.Name] = wroteStatus{status.String(), now.Status.String()}
 	o.keep(ctx, object, now)
 	return nil
 }
