@@ -163,7 +163,7 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), strings.TrimSuffix(run.String(), ": "))
 			}
 		}
-		if shown := len(q.Head); shown < q.Length {
+		if shown := min(len(q.Head), view.ShownTasks); shown < q.Length {
 			fmt.Fprintf(w, "      … and %d more\n", q.Length-shown)
 		}
 	}

@@ -118,6 +118,10 @@ func (l *looks) looked(ctx actor.Context, result any) {
 		l.log.Info("files of a module have changed and are in force", "module", name, "what", found.Changed[name])
 	}
 	for _, name := range names {
+		m := l.catalog.tree.Module(name)
+		if m == nil || !l.catalog.switchedOn(*m) || l.catalog.saysNo(*m) { // its reload is on the way
+			continue
+		}
 		if slices.Contains(l.catalog.enabled, name) {
 			ctx.Send(l.program.Owner(name), messages.EnableModule{})
 		}

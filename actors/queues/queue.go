@@ -49,7 +49,7 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.enqueue(msg)
 	case messages.TaskFailed:
 		if q.head != nil && q.head.ID == msg.ID {
-			q.head.failed = true
+			q.head.failed, q.head.leaves = true, false // a part of a group that began since has not heard of it
 		}
 	case messages.TaskDone:
 		q.taskDone(msg)
@@ -171,10 +171,10 @@ func (q *queue) publish(ctx actor.Context) {
 		s.Length++
 		s.InProgress, s.Since, s.Head = true, q.head.since, []messages.Task{q.head.Task}
 	}
-	s.Head = append(s.Head, q.line.tasks[:min(len(q.line.tasks), shownTasks)]...)
+	for _, t := range q.line.tasks {
+		if _, hook := t.Work.(messages.RunHook); !hook || len(s.Head) < view.ShownTasks {
+			s.Head = append(s.Head, t)
+		}
+	}
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
-
-// shownTasks bounds how many waiting tasks are published: the status is made after each message,
-// and a page that shows more helps no reader.
-const shownTasks = 100

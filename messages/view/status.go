@@ -34,13 +34,16 @@ type QueueStatus struct {
 	InProgress bool
 	// Since is when the task in progress came to the head, its waiting between attempts included.
 	Since time.Time
-	// Head holds up to 100 tasks.
+	// Head holds the first tasks: up to ShownTasks of hooks, and all of modules, which tell what is due.
 	Head []messages.Task
 	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int
 	// Crowded are the hooks for which many triggers wait, with their numbers.
 	Crowded map[string]int
 }
+
+// ShownTasks is how many tasks pages show of a queue: more helps no reader.
+const ShownTasks = 100
 
 // QueuedTask is one task of a queue as debug pages show it.
 type QueuedTask struct {
@@ -56,8 +59,9 @@ type QueuedTask struct {
 
 // Tasks lists up to 100 tasks, the one in progress first.
 func (s QueueStatus) Tasks() []QueuedTask {
-	out := make([]QueuedTask, 0, len(s.Head))
-	for _, t := range s.Head {
+	shown := s.Head[:min(len(s.Head), ShownTasks)]
+	out := make([]QueuedTask, 0, len(shown))
+	for _, t := range shown {
 		kind, about := t.Work.Describe()
 		work, _ := t.Work.(messages.RunHook)
 		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: work.Carried(), Cause: t.Cause, QueuedAt: t.QueuedAt})

@@ -222,49 +222,57 @@ func (q queued) message(phase Phase) string {
 	return text
 }
 
-// reloads is the reload that waits in the main queue, or has begun and not yet found out what to run; nil for none. All
-// modules may have to run then. A group of modules that has begun is one, too, for those of it.
-func reloads(s QueueStatus) *queued {
+// reload is the reload that waits in the main queue, or has begun and not yet found out what to run; nil for none. All
+// modules may have to run then.
+func reload(s QueueStatus) *queued {
 	for i, t := range s.Head {
+		switch w := t.Work.(type) {
+		case messages.ReloadModules:
+		case messages.DiscoverModules:
+			if len(w.Modules) > 0 {
+				continue
+			}
+		default:
+			continue
+		}
 		q := queued{queue: messages.MainQueue, cause: t.Cause}
 		if s.InProgress && i > 0 {
 			q.owner, q.what = s.Head[0].Owner, s.Head[0].What()
 		}
-		switch w := t.Work.(type) {
-		case messages.ReloadModules, messages.RunModules:
-			return &q
-		case messages.DiscoverModules:
-			if len(w.Modules) == 0 {
-				return &q
-			}
-		}
+		return &q
 	}
 	return nil
 }
 
-// dueInReload adds the modules that wait for a reload.
+// dueInReload adds the modules that wait for a reload, or in a group that has begun.
 func dueInReload[S any](all []Module, statuses map[string]S, converge ConvergeStatus, waiting map[string]queued) {
 	for path, status := range statuses {
 		main, ok := any(status).(QueueStatus)
 		if !ok || !strings.HasSuffix(path, "/queue/"+messages.MainQueue) {
 			continue
 		}
-		reload := reloads(main)
+		waits := reload(main)
 		for i := range all {
-			if _, known := waiting[all[i].Name]; !known && reload != nil && all[i].dueIn(main, converge) {
-				waiting[all[i].Name] = *reload
+			name := all[i].Name
+			if _, known := waiting[name]; known {
+				continue
+			}
+			if waits != nil && slices.Contains(converge.Enabled, name) {
+				waiting[name] = *waits
+			} else if all[i].dueInGroup(main) {
+				waiting[name] = queued{queue: messages.MainQueue, cause: main.Head[0].Cause}
 			}
 		}
 	}
 }
 
-// dueIn reports whether an enabled module is to run because of such a reload. Of a group that has begun it is one that has
-// not begun since.
-func (m *Module) dueIn(main QueueStatus, converge ConvergeStatus) bool {
-	if group, ok := main.Head[0].Work.(messages.RunModules); ok && main.InProgress {
-		return slices.Contains(group.Names, m.Name) && (m.LastRun == nil || m.LastRun.Began.Before(main.Since))
+// dueInGroup reports whether a module belongs to the group in progress and has not begun since.
+func (m *Module) dueInGroup(main QueueStatus) bool {
+	if !main.InProgress {
+		return false
 	}
-	return slices.Contains(converge.Enabled, m.Name)
+	group, ok := main.Head[0].Work.(messages.RunModules)
+	return ok && slices.Contains(group.Names, m.Name) && (m.LastRun == nil || m.LastRun.Began.Before(main.Since))
 }
 
 // queuedRuns are the runs that wait in a queue, by module.
