@@ -38,7 +38,7 @@ func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) e
 // the error when the time is over.
 func (k *cluster) await(timeout time.Duration, late string, forSlice func(time.Duration) error) error {
 	for end := time.Now().Add(timeout); ; {
-		err := forSlice(min(time.Until(end), waitSlice))
+		err := forSlice(max(time.Millisecond, min(time.Until(end), waitSlice))) // Helm takes 0 for no end
 		if !wait.Interrupted(err) && k.op.ctx.Err() == nil {
 			return err
 		}

@@ -188,6 +188,9 @@ func (r *records) readAll(ctx context.Context) (all map[string]State, pointers m
 	r.mu.Unlock()
 	metas, err := r.list(ctx, "owner in (helm, "+pointerOwner+")")
 	if err != nil {
+		r.mu.Lock()
+		r.listed = false
+		r.mu.Unlock()
 		return nil, nil, err
 	}
 	all, pointers = statesOf(metas), map[string]string{}
