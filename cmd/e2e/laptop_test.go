@@ -113,6 +113,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	two.expect("standby begins")
 	h.operatorPod("two", two.debug)
 	one.terminate()
+	two.expect("this replica leads") // a standby is ready, too
 	two.ready()
 	l.wants("status"+context, "the leader two")
 
