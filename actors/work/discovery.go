@@ -110,11 +110,13 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 			return d, err
 		}
 	}
+	run.Step("list releases")
 	if d.List {
-		run.Step("list releases")
 		if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
 			return d, err
 		}
+	} else if _, err := j.Releases.Releases(run.Context()); err != nil { // the runs that follow read from this list (H6)
+		j.Log.Debug("the release records cannot be listed; each run reads its own", "err", err)
 	}
 	if err := j.askScripts(run, &d); err != nil {
 		return d, err
