@@ -53,6 +53,7 @@ type ownTask struct {
 	assignment
 	failing *view.FailingTask // after a failed attempt
 	out     bool              // its queue continues without it, so its end sends no TaskDone
+	held    bool              // its queue has it back until it is started again, so its end sends none, either
 	slot    bool              // it has left its queue during this attempt, with one of the places for that
 	leaving *time.Timer       // when it leaves its queue; nil: it does not
 }
@@ -107,6 +108,7 @@ func (o *ownTasks) attemptFailed(t *ownTask, at supervisor.Attempt) {
 }
 
 func (o *ownTasks) sendHeld(t *ownTask) {
+	t.held = true
 	o.program.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: true})
 }
 
@@ -155,8 +157,12 @@ func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue. An attempt first finishes what an earlier one has left (D26).
 func (o *ownTasks) start(ctx actor.Context, a assignment) {
-	if t := o.all[a.Task.ID]; t != nil && o.runs.Resume(a.Task.ID) { // it was held
-		t.queue = a.queue
+	if t := o.all[a.Task.ID]; t != nil { // it was held
+		if !o.runs.Resume(a.Task.ID) { // and is cancelled
+			shared.TaskEnded(ctx, a.Task, a.queue)
+			return
+		}
+		t.held, t.queue = false, a.queue
 		return
 	}
 	t := &ownTask{assignment: a, out: a.joined}
@@ -187,7 +193,7 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 			}
 			o.freeSlot(t)
 			o.dropEffects(a.Task)
-			if !t.out {
+			if !t.out && !t.held {
 				shared.TaskEnded(ctx, a.Task, a.queue)
 			}
 			o.startNext(ctx)

@@ -49,7 +49,10 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.enqueue(msg)
 	case messages.TaskFailed:
 		if q.head != nil && q.head.ID == msg.ID {
-			q.head.failed, q.head.leaves = true, false // a part of a group that began since has not heard of it
+			q.head.failed = true
+			if _, group := q.head.Work.(messages.RunModules); group {
+				q.head.leaves = false // a module that has begun since has not heard of it
+			}
 		}
 	case messages.TaskDone:
 		q.taskDone(msg)
@@ -102,9 +105,13 @@ func (q *queue) makeWay(ctx actor.Context) {
 		return
 	}
 	first := q.line.tasks[i]
+	q.line.tasks = slices.Delete(q.line.tasks, i, i+1)
 	if isReload(first) {
-		q.line.tasks = slices.Delete(q.line.tasks, i, i+1)
 		q.line.addReload(first, true)
+	} else { // a discovery: the run follows it, so that no other module passes
+		again := q.head.Task
+		again.ID, again.Cause = q.program.Runs.Tasks.NewID(), first.Cause
+		q.line.tasks = slices.Insert(q.line.tasks, 0, first, again)
 	}
 	q.head.leaves = true
 	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: holds(first, q.head.Task)})
