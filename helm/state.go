@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,7 +129,7 @@ type records struct {
 
 	mu     sync.Mutex // held during no request
 	known  map[string]State
-	listed bool            // all records were listed once: a release that is not known does not exist
+	listed time.Time       // when all records were listed: a release that was not known then did not exist
 	used   map[string]bool // releases that were read since the last list, or whose last operation failed
 	writes map[string]int  // how often a release was written: a list may be older than the last time
 }
@@ -136,6 +137,9 @@ type records struct {
 func (r *records) objects() metadata.ResourceInterface {
 	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
+
+// listAge is how long runs may read from a list: what a person has done since is seen by the next one.
+const listAge = time.Minute
 
 // read returns the state of one release, for an operation on it.
 func (r *records) read(ctx context.Context, name string) (State, error) {
@@ -147,7 +151,7 @@ func (r *records) read(ctx context.Context, name string) (State, error) {
 // look is read for somebody who only looks: the operation that follows may use the same list.
 func (r *records) look(ctx context.Context, name string) (State, error) {
 	r.mu.Lock()
-	state, fresh := r.stateOf(name), r.listed && !r.used[name]
+	state, fresh := r.stateOf(name), time.Since(r.listed) < listAge && !r.used[name]
 	r.mu.Unlock()
 	if fresh {
 		return state, nil
@@ -189,7 +193,7 @@ func (r *records) readAll(ctx context.Context) (all map[string]State, pointers m
 	metas, err := r.list(ctx, "owner in (helm, "+pointerOwner+")")
 	if err != nil {
 		r.mu.Lock()
-		r.listed = false
+		r.listed = time.Time{}
 		r.mu.Unlock()
 		return nil, nil, err
 	}
@@ -201,7 +205,7 @@ func (r *records) readAll(ctx context.Context) (all map[string]State, pointers m
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.listed, r.used = true, map[string]bool{}
+	r.listed, r.used = time.Now(), map[string]bool{}
 	for name, n := range r.writes {
 		if before[name] != n { // the list may be older
 			all[name], r.used[name] = r.stateOf(name), true

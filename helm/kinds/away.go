@@ -123,11 +123,13 @@ func (l *lister) reach(gv schema.GroupVersion) error {
 		return err
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for known, listed := range l.listed {
-		if listed && known.Group == gv.Group {
-			return nil
-		}
+	known := false
+	for other, listed := range l.listed {
+		known = known || listed && other.Group == gv.Group
+	}
+	l.mu.Unlock()
+	if known {
+		return nil
 	}
 	if err := l.registered(gv); err != nil {
 		return &AwayError{gv, err}
