@@ -84,7 +84,7 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 	return p, nil
 }
 
-// fate is what becomes of an object that a record lists and the chart does not have.
+// fate is what happens to an object that a record lists and the chart does not have.
 type fate int
 
 const (

@@ -19,7 +19,7 @@ import (
 // hookAgain ends the error of a hook whose time is over: whatever the requests of the wait said last, it has failed.
 const hookAgain = "; the next attempt begins it again"
 
-// waitSlice is how long Helm waits at a time. Its waits have no context: a wait that is given up ends with its slice.
+// waitSlice is how long Helm waits at a time. Its waits have no context, so a wait that is cancelled ends with its slice.
 const waitSlice = 2 * time.Second
 
 // WatchUntilReady implements kube.Interface: it is Helm's own wait for the Jobs and Pods of a hook (H14).
@@ -105,7 +105,7 @@ func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 		}
 		if why != "" {
 			errs = append(errs, fmt.Errorf("a Helm hook of the chart would replace %s, but %s; "+
-				"rename the hook, or delete the object if nobody needs it", o, why))
+				"rename the hook, or delete the object if it is not needed", o, why))
 		}
 	}
 	if len(errs) > 0 {
@@ -117,7 +117,7 @@ func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 
 // notOfHook returns why an object is not one that a hook of this release has left. Helm and older operators do not
 // name the release of a hook; what they have left may be ours. A release that is gone, or has no module any more
-// (Module.Orphaned), is in nobody's way.
+// (Module.Orphaned), does not prevent that.
 func notOfHook(op *operation, live *metav1.PartialObjectMetadata) (why string, err error) {
 	if live == nil {
 		return "the operator may not read it, so its owner is unknown", nil

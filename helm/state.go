@@ -138,7 +138,7 @@ func (r *records) objects() metadata.ResourceInterface {
 	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
 
-// listAge is how long runs may read from a list: what a person has done since is seen by the next one.
+// listAge is how long a list may serve runs. After that each run reads its own records, to see what a person has done.
 const listAge = time.Minute
 
 // read returns the state of one release, for an operation on it.

@@ -38,7 +38,7 @@ func (f *feed) passed(ctx context.Context, version string) error {
 	f.seen.mu.Lock()
 	fresh := f.seen.listed != "" && f.seen.listed == version
 	f.seen.listed = ""
-	if version == "" || version == "0" { // it begins anew, perhaps because its version is refused
+	if version == "" || version == "0" { // it starts over, perhaps because its version is refused
 		version = f.seen.known
 	}
 	f.seen.known = version

@@ -61,7 +61,7 @@ type ownTask struct {
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
 const leavesAfter = time.Minute
 
-// leaveDue is sent by a timer. A task that finds no place beside the queue looks again after leaveAgain.
+// leaveDue is sent by a timer. If too many tasks are out, it is sent again after leaveAgain.
 type leaveDue struct{ task string }
 
 const leaveAgain = 5 * time.Second
@@ -118,7 +118,7 @@ func (o *ownTasks) leave(t *ownTask) {
 	shared.TaskEnded(o.program, t.Task, t.queue)
 }
 
-// leaveDue lets a task leave its queue that has lasted a minute, if there is a place beside the queue.
+// leaveDue lets a task that has lasted a minute leave its queue, unless too many are out already.
 func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
 	t := o.all[msg.task]
 	if t == nil || t.out || !o.runs.Lives(msg.task) {
@@ -201,7 +201,7 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	})
 }
 
-// attempt is the work of a run. Those that are out of their queues wait for one of the places beside them.
+// attempt is the work of a run. A run that has left its queue first waits until few enough others are out.
 func (a assignment) attempt(p *shared.Program) func(run *supervisor.Run) (any, error) {
 	return func(run *supervisor.Run) (any, error) {
 		if a.Known.Out {

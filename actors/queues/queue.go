@@ -51,7 +51,7 @@ func (q *queue) Receive(ctx actor.Context) {
 		if q.head != nil && q.head.ID == msg.ID {
 			q.head.failed = true
 			if _, group := q.head.Work.(messages.RunModules); group {
-				q.head.leaves = false // a module that has begun since has not heard of it
+				q.head.leaves = false // a module that has begun since has not received EndAttempts
 			}
 		}
 	case messages.TaskDone:
