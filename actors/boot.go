@@ -81,23 +81,27 @@ func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, er
 // together. Only global hooks are asked for their configuration: those of a module are asked when
 // it is enabled, and must not keep the others from starting (C6).
 func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
-	w := p.World
-	tree, err := addons.Load(w.Dirs)
-	if err != nil {
+	w, b := p.World, &boot{}
+	var loading errgroup.Group // while global hooks are asked, which takes as long
+	loading.Go(func() (err error) {
+		b.tree, err = addons.Load(w.Dirs)
+		return err
+	})
+	global, err := addons.FindGlobal(w.Dirs.Global) // Load returns its error, too
+	if err == nil {
+		b.globalHooks, err = p.Runs.LoadGlobalHooks(ctx, global)
+	}
+	if err := loading.Wait(); err != nil {
 		return nil, err
 	}
+	tree, asked := b.tree, err
 	for _, warning := range tree.Warnings {
 		w.Log.Warn(warning)
 	}
 	w.Place(tree.Modules)
-	b := &boot{tree: tree}
-	var errs []error
-	if b.globalHooks, err = p.Runs.LoadGlobalHooks(ctx, tree.Global); err != nil {
-		errs = append(errs, err)
-	}
 	b.problems = slices.Concat(tree.Global.Problems, work.UnusedFiles(tree.Global.HooksDir, "", hooks.Global))
 	b.sections, err = decide.Sections(tree)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(asked, err); err != nil {
 		return nil, err
 	}
 	w.Metrics.Hooks.Loaded("", b.globalHooks)

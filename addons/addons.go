@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/values"
 )
@@ -199,8 +202,16 @@ func Load(dirs Dirs) (*Tree, error) {
 	if err := tree.loadGlobal(dirs.Global); err != nil {
 		errs = append(errs, err)
 	}
+	var looks errgroup.Group // first: a later refresh finds what changes meanwhile
+	looks.SetLimit(runtime.GOMAXPROCS(0))
+	for i, m := range entries {
+		looks.Go(func() error {
+			entries[i].files = look(m.Dir, contents{}, partOfModule)
+			return nil
+		})
+	}
+	_ = looks.Wait()
 	for _, m := range entries {
-		m.files = look(m.Dir, contents{}, partOfModule) // first: a later refresh finds what changes meanwhile
 		err := tree.readModule(&m)
 		tree.combine(&m)
 		if err != nil {

@@ -190,17 +190,27 @@ func (t *Tree) warnUnknownFlags() {
 // loadGlobal reads the directory of global hooks: checksums of all files, and the schemas. Hooks
 // are read later, by package hooks (A14).
 func (t *Tree) loadGlobal(dir string) error {
-	dir, err := directory(dir, "global hooks directory", "GLOBAL_HOOKS_DIR")
+	global, err := FindGlobal(dir)
 	if err != nil {
 		return err
 	}
-	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.globalSections()}
-	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
-		t.Global.HooksDir = filepath.Join(dir, "hooks")
-	}
-	t.Global.files = look(dir, contents{}, partOfGlobal)
+	dir = global.Dir
+	t.Global = global
+	t.Global.Static, t.Global.files = t.common.globalSections(), look(dir, contents{}, partOfGlobal)
 	t.Global.Schemas, err = t.loadSchemas(dir, t.dirs.Shown)
 	return err
+}
+
+// FindGlobal finds the directory of global hooks, and where hooks are searched in it (A14). It reads no file.
+func FindGlobal(dir string) (Global, error) {
+	dir, err := directory(dir, "global hooks directory", "GLOBAL_HOOKS_DIR")
+	if err != nil {
+		return Global{}, err
+	}
+	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
+		return Global{Dir: dir, HooksDir: filepath.Join(dir, "hooks")}, nil
+	}
+	return Global{Dir: dir, HooksDir: dir}, nil
 }
 
 // readModule reads the files of a module itself, as opposed to what the roots' values.yaml say of

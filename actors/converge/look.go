@@ -50,12 +50,18 @@ func (l *looks) diskChanged(ctx actor.Context) {
 	l.look(ctx)
 }
 
-// watch begins to watch the disk, if it is to be watched.
-func (l *looks) watch(ctx context.Context, self *actor.PID) {
+// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run, for which the first
+// discovery waits: what changes after that one has read the disk is noticed.
+func (l *looks) watch(ctx actor.Context, watching context.Context) {
 	l.program.Runs.Tree.Store(l.catalog.tree)
-	if l.program.Disk != nil {
-		l.program.Disk(ctx, func() { l.program.Send(self, diskChanged{}) })
+	if l.program.Disk == nil {
+		return
 	}
+	self := ctx.Self()
+	l.start(ctx, func(*supervisor.Run) (any, error) {
+		l.program.Disk(watching, func() { l.program.Send(self, diskChanged{}) })
+		return nil, nil
+	}, nil)
 }
 
 // look compares the tree with the disk, unless a run does so already, or a discovery does or is
@@ -65,16 +71,20 @@ func (l *looks) look(ctx actor.Context) {
 	if !l.due || l.looking || l.reloads.discovers() || l.runs.Ending() {
 		return
 	}
-	l.due, l.looking = false, true
-	l.count++
+	l.due = false
 	t := l.program.NewTask(messages.Converge, messages.DiscoverModules{}, messages.Cause{Activation: messages.ByFiles})
 	t.Queue = "" // it is in none
 	j := reloadJob(l.program, t)
+	l.start(ctx, func(run *supervisor.Run) (any, error) { return j.Look(run) }, l.looked)
+}
+
+// start begins a run for which discoveries wait.
+func (l *looks) start(ctx actor.Context, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
+	l.looking = true
+	l.count++
 	l.runs.Start(ctx, supervisor.Task{
-		ID: l.id(), AllowFailure: true,
-		Work:      func(run *supervisor.Run) (any, error) { return j.Look(run) },
-		Succeeded: func(ctx actor.Context, result any) { l.looked(ctx, result) },
-		Failed:    func(a supervisor.Attempt) { l.lookFails(a.Err) },
+		ID: l.id(), AllowFailure: true, Work: do, Succeeded: succeeded,
+		Failed: func(a supervisor.Attempt) { l.lookFails(a.Err) },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
 			l.looking = false
 			for _, pid := range l.waiting {
