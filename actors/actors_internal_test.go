@@ -39,7 +39,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := spawn.Result()
-	if answer, ok := got.(work.ModulesSpawned); err != nil || !ok || answer.Err == nil {
+	if answer, ok := got.(work.SectionsAdded); err != nil || !ok || answer.Err == nil {
 		t.Errorf("modules were spawned: %v, %v", got, err)
 	}
 }
@@ -56,7 +56,6 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	modulePID := sharedtest.Spawn(t, p, work.ModulePath+"a", modules.New(p, m, section))
 	begins := converge.Initial{Tree: &addons.Tree{Modules: []addons.Module{m}}, Maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}}
 	pid := sharedtest.Spawn(t, p, work.ConvergePath, converge.New(t.Context(), p, begins))
-	p.Send(pid, messages.StartUp{})
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	sharedtest.Ask[work.Discovery](t, p, pid, work.GetDiscovery{})
 	if state := sharedtest.Ask[work.Handed](t, p, modulePID, work.HandOver{}).Known; state.Maintenance != "" || state.CRDsDue == 0 {

@@ -65,7 +65,7 @@ func (o *Operator) Load(ctx context.Context) (err error) {
 	return err
 }
 
-// Start spawns the actors and begins the first converge, with what Load has read; it loads unless that was called.
+// Start spawns the actors, which begin the first converge, with what Load has read; it loads unless that was called.
 func (o *Operator) Start(ctx context.Context) error {
 	if o.boot == nil {
 		if err := o.Load(ctx); err != nil {
@@ -74,11 +74,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	}
 	b := o.boot
 	o.boot = nil // the actors have it
-	if err := o.spawn(ctx, b); err != nil {
-		return err
-	}
-	o.program.Send(o.program.PID(work.ConvergePath), messages.StartUp{})
-	return nil
+	return o.spawn(ctx, b)
 }
 
 // waitsFor shows why the start does not go on; nothing when it does.
@@ -195,7 +191,6 @@ type operator struct {
 	// lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
-	spawning []*actor.PID // wait for the modules that they asked for; config answers in their order
 	stages   supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
@@ -225,13 +220,10 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
-	case work.SpawnModules: // answered when config has the sections, unless it fails here
+	case work.SpawnModules: // config answers, unless it fails here
 		if err := o.spawnModules(ctx, msg); err != nil {
-			ctx.Respond(work.ModulesSpawned{Err: err})
+			ctx.Respond(work.SectionsAdded{Err: err})
 		}
-	case work.SectionsAdded:
-		ctx.Send(o.spawning[0], work.ModulesSpawned{})
-		o.spawning = o.spawning[1:]
 	case messages.ShutDown:
 		o.shutDown(ctx)
 	case *actor.Terminated:
@@ -243,7 +235,7 @@ func (o *operator) Receive(ctx actor.Context) {
 	}
 }
 
-// started spawns the actors. Converge, which begins to send tasks, comes last.
+// started spawns the actors. Converge, which begins with the start-up of global hooks, comes last.
 func (o *operator) started(ctx actor.Context) {
 	for range stages {
 		o.stages.Next()
@@ -297,8 +289,8 @@ func (o *operator) spawnQueue(ctx actor.Context, name string) {
 }
 
 // spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config
-// actor receives the sections that are new and gives them their part of the ConfigMap. Who asked is
-// answered after that: config may be busy with a write, and no module may run before it has its values.
+// actor receives the sections that are new, gives them their part of the ConfigMap and then answers who asked:
+// config may be busy with a write, and no module may run before it has its values.
 // The sections go to config from here, not from the run that asks: one that is cancelled between two
 // questions would leave modules without their part of the ConfigMap.
 func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
@@ -334,8 +326,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 	if err := o.updateGlobal(ctx, msg); err != nil {
 		return err
 	}
-	ctx.Request(o.program.PID(work.ConfigPath), work.AddSections{Modules: msg.Tree.Modules, Sections: sections})
-	o.spawning = append(o.spawning, ctx.Sender())
+	ctx.RequestWithCustomSender(o.program.PID(work.ConfigPath), work.AddSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
 	o.modules = now
 	return nil
 }

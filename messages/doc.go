@@ -13,7 +13,6 @@
 //
 //	message              sender            receiver
 //
-//	StartUp              operator          converge
 //	ShutDown             cmd               operator
 //
 //	Enqueue              who makes tasks   queue, operator
@@ -81,7 +80,6 @@
 //
 //	RequestReload        global, module, config converge
 //	SetDynamicFlags      global-hooks      converge, config
-//	AfterAllEnded        global-hooks      converge
 //
 //	of other packages    sender            receiver
 //
@@ -121,12 +119,11 @@
 //	of package work      sender            receiver
 //
 //	SpawnModules         discovery         operator
-//	ModulesSpawned       operator          discovery
 //	AdoptModule          operator          module
 //	UpdateModule         operator          module
 //	UpdateGlobal         operator          global-hooks
 //	AddSections          operator          config
-//	SectionsAdded        config            operator
+//	SectionsAdded        config, operator  discovery
 //
 //	OfferSections        discovery         config
 //	SectionsOffered      config            discovery
@@ -138,8 +135,6 @@
 //	HandOver             run, server       module, global-hooks
 //	GetHooks             run               module
 //	Handed               module, global    run, server
-//	CRDsInstalled        run               module
-//	StartedUp            run               module
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
 //	ObjectsBack          run               module

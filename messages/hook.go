@@ -26,6 +26,7 @@ type BindingDeferred struct {
 // named queues, unless they are queued or done, and to answer as
 // soon as every binding that must be waited for is synchronized (F13, F14, X22).
 type AwaitSynchronized struct {
+	Task string // of the run that asks
 	// Trace is the span that waits; the runs become parts of it (see Task.Trace).
 	Trace string
 }

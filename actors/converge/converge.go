@@ -72,10 +72,9 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.catalog.explainOff()
 		c.catalog.listProblems()
 		c.looks.watch(ctx, c.ctx)
+		c.startUp(ctx)
 	case *actor.Stopping:
 		c.reloads.span.End(nil)
-	case messages.StartUp:
-		c.startUp(ctx)
 	case messages.RequestReload:
 		c.reloads.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
@@ -104,10 +103,6 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.switchModules(ctx)
 	case messages.ModuleDeleted:
 		delete(c.catalog.deployed, msg.Name)
-	case messages.AfterAllEnded:
-		if msg.Reload == c.reloads.number {
-			c.reloads.globalChanged = msg.GlobalChanged
-		}
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
 		c.runs.LastAttempt(ctx, msg.ID)
 		for _, name := range c.group {
@@ -283,7 +278,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	}
 	steps := c.steps(ctx, d.Enabled, d.Verdicts)
 	c.logSteps(steps, d, gone)
-	c.catalog.enabled, c.catalog.verdicts, c.reloads.discoveredIn = d.Enabled, d.Verdicts, t.Reload
+	c.catalog.enabled, c.catalog.verdicts, c.reloads.discoveredIn, c.reloads.discovery = d.Enabled, d.Verdicts, t.Reload, d
 	c.program.Enabled.Store(&d.Enabled)
 	if answers := decide.Answers(d.Verdicts); c.catalog.answers == nil || !maps.Equal(answers, c.catalog.answers) {
 		c.catalog.answers = answers
@@ -359,9 +354,16 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		ctx.Send(c.program.PID(work.SchedulePath), messages.Converged{})
 		c.reloads.ready = true
 	}
-	if c.reloads.become(next); c.reloads.globalChanged {
+	if c.reloads.become(next); next == idle && c.globalChanged(c.reloads.discovery) {
 		c.reloads.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.reloads.cause).In(c.reloads.span.Name()))
 	}
+}
+
+// globalChanged reports whether afterAll hooks have changed what the discovery of a reload was made from (G8). Whoever else
+// changes that asks for a reload.
+func (c *converge) globalChanged(from work.Discovery) bool {
+	return from.Global.Checksum() != c.program.Global.Load().Checksum() ||
+		!maps.Equal(from.Dynamic, c.catalog.dynamic) || !maps.Equal(from.Config, c.catalog.config)
 }
 
 // configChanged reacts to an edit (G16). Modules that it switches off are stopped at once, so that

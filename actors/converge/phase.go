@@ -7,7 +7,7 @@ import (
 
 // convergePhase is where 'reload all modules' is.
 //
-//	created -StartUp-> starting -ReloadModules-> reloading -FinishReload-> idle
+//	created -Started-> starting -ReloadModules-> reloading -FinishReload-> idle
 //	idle -request-> requested -ReloadModules-> reloading
 //	reloading -request-> overtaken -ReloadModules-> reloading
 //	reloading -request-> postponed -FinishReload-> requested     (after three in a row)

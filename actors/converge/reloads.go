@@ -35,10 +35,9 @@ type reloads struct {
 	cause        messages.Cause
 	// also are the other causes of the reload in progress, and next those of the one that comes.
 	also, next []messages.Cause
-	span       work.Span // of the start-up and the reload in progress
-	// globalChanged: afterAll hooks of this reload have changed global values, so the next one is due (G8).
-	globalChanged bool
-	ready         bool // the first converge is over
+	span       work.Span      // of the start-up and the reload in progress
+	discovery  work.Discovery // the last one that counts
+	ready      bool           // the first converge is over
 
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
@@ -145,7 +144,7 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task)
 	cause := all.Cause
 	r.cause, r.also, r.next = cause, all.Also, nil
 	r.number++
-	r.began, r.globalChanged = time.Now(), false
+	r.began = time.Now()
 	if r.number > 1 {
 		r.span.End(nil) // it was overtaken, or is over
 		r.span = r.program.ConvergeSpan(r.number, cause)

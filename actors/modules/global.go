@@ -25,18 +25,10 @@ type globalHooks struct {
 	program *shared.Program
 	log     *slog.Logger
 
-	started bool // all Synchronizations that beforeAll waits for are over (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
 	// flagsBy says which hook has set each flag last.
 	flagsBy map[string]string
-	// afterAll remembers what was before the first afterAll hook of a reload, to decide whether
-	// steps 3 to 8 are due again (G8).
-	afterAll struct {
-		reload       int
-		checksum     string
-		flagsChanged bool
-	}
 }
 
 // NewGlobalHooks makes the owner of the global values; found are its hooks.
@@ -79,10 +71,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 			shared.Refuse(ctx, t)
 			return
 		}
-		if w.Binding == hooks.AfterAll {
-			g.beginAfterAll(t.Reload)
-			a.succeeded = func(ctx actor.Context, _ any) { g.afterAllEnded(ctx, t.Reload) }
-		}
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Run(w) }
 	case messages.SynchronizeHook:
 		hook, err := g.owner.hooks.find(w.Hook)
@@ -93,7 +81,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Synchronize(w) }
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
-		a.succeeded = g.startedUp
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", shared.ErrNoSuchWork)
 		shared.Refuse(ctx, t)
@@ -118,37 +105,12 @@ func (g *globalHooks) update(ctx actor.Context, msg work.UpdateGlobal) {
 			g.program.Metrics.ForgetHook("", hook.Name)
 		}
 	}
-	g.started = false
 	g.owner.hooks.reset()
 	g.owner.hooks.all = msg.Hooks
 	ctx.Send(g.program.PID(work.MonitorsPath), messages.Unwatch{Owner: messages.GlobalHooks})
 	ctx.Send(g.program.PID(work.SchedulePath), messages.StopSchedules{Owner: messages.GlobalHooks})
 	g.program.NameQueues(ctx, msg.Hooks)
 	g.program.Metrics.Hooks.Loaded("", msg.Hooks)
-}
-
-// startedUp ends the start-up of global hooks: from now on their schedules tick (G2), although
-// ticks before the end of the first converge are dropped (C14).
-func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
-	g.started = true
-	ctx.Send(g.program.PID(work.SchedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks.all})
-}
-
-// beginAfterAll remembers the values before the first afterAll hook of a reload. The number of the
-// reload tells whether this hook is the first.
-func (g *globalHooks) beginAfterAll(reload int) {
-	if g.afterAll.reload != reload {
-		g.afterAll.reload = reload
-		g.afterAll.checksum = g.owner.values.section.Checksum()
-		g.afterAll.flagsChanged = false
-	}
-}
-
-// afterAllEnded reports whether the afterAll hooks that have ended so far changed global values, which makes steps 3 to 8
-// due again (G8). Converge receives it before the last step of the reload, which begins when this task is done.
-func (g *globalHooks) afterAllEnded(ctx actor.Context, reload int) {
-	changed := g.afterAll.flagsChanged || g.afterAll.checksum != g.owner.values.section.Checksum()
-	ctx.Send(g.program.PID(work.ConvergePath), messages.AfterAllEnded{Reload: reload, GlobalChanged: changed})
 }
 
 // known implements applier. Own and Global are the same section.
@@ -176,12 +138,9 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 		ctx.Send(converge, msg)
 		ctx.Send(g.program.PID(work.ConfigPath), msg)
 	}
-	if flagsChanged && msg.Binding == hooks.AfterAll {
-		g.afterAll.flagsChanged = true
-	}
 	// Flags of a Synchronization count at the discovery that follows (G18). After one that was not
 	// waited for, none may follow, and a module would stay suspended.
-	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.started
+	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.owner.hooks.started
 	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.RequestReload{Cause: msg.Cause})
 	}

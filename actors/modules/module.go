@@ -102,10 +102,6 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.execute(ctx, msg.Task)
 	case work.GetHooks:
 		m.loading.answer(ctx)
-	case work.StartedUp:
-		m.owner.hooks.startedUp(ctx, msg)
-	case work.CRDsInstalled: // a reason that was added meanwhile is not among them
-		m.crds.seen = msg.Due
 	case messages.EnableModule:
 		m.crds.want(msg.CRDsDue)
 		m.enable(ctx)
@@ -275,7 +271,7 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.release.runEnded(ctx)
-	m.succeeded = time.Now()
+	m.succeeded, m.crds.seen = time.Now(), max(m.crds.seen, outcome.CRDs) // a reason that was added meanwhile is not among them
 	if !outcome.Untouched {
 		m.release.last = outcome.Release
 		m.release.noteHeld(outcome.Release.Held)

@@ -12,6 +12,12 @@ import (
 	"addon-operator/messages"
 )
 
+// awaiting is a run that waits, and its task.
+type awaiting struct {
+	pid  *actor.PID
+	task string
+}
+
 // ownHooks are the hooks of an owner, with what is known of their start-up: which bindings have had
 // their Synchronization, and who waits for them (F13, F14).
 type ownHooks struct {
@@ -20,7 +26,8 @@ type ownHooks struct {
 
 	// all are sorted by name, as they were found (C3).
 	all      []hooks.Hook
-	awaiting []*actor.PID // runs that wait for the Synchronizations of other queues
+	awaiting []awaiting // runs that wait for the Synchronizations of other queues
+	started  bool       // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
 	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
 	// however many runs wait for it.
 	queued       map[string]bool
@@ -37,7 +44,7 @@ func newHooks(of part, tasks *ownTasks) *ownHooks {
 
 // reset forgets what belongs to an enabled module only.
 func (h *ownHooks) reset() {
-	h.all = nil
+	h.all, h.awaiting, h.started = nil, nil, false
 	clear(h.queued)
 	h.synchronized, h.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 }
@@ -84,7 +91,7 @@ func (h *ownHooks) bindingDeferred(ctx actor.Context, msg messages.BindingDeferr
 // await remembers a run that waits for the Synchronizations in other queues, and queues those that
 // are missing there (F16).
 func (h *ownHooks) await(ctx actor.Context, msg messages.AwaitSynchronized) {
-	h.awaiting = append(h.awaiting, ctx.Sender())
+	h.awaiting = append(h.awaiting, awaiting{ctx.Sender(), msg.Task})
 	h.queueSynchronizations(ctx, msg.Trace)
 	h.answerAwaiting(ctx)
 }
@@ -106,7 +113,7 @@ func (h *ownHooks) queueSynchronizations(ctx actor.Context, trace string) {
 	}
 }
 
-// answerAwaiting answers the waiting runs once each binding with waitForSynchronization has
+// answerAwaiting answers the waiting runs, and starts the schedules, once each binding with waitForSynchronization has
 // succeeded or is deferred. Those of main are not looked at: the run executes them itself.
 func (h *ownHooks) answerAwaiting(ctx actor.Context) {
 	for _, hook := range h.all {
@@ -117,8 +124,12 @@ func (h *ownHooks) answerAwaiting(ctx actor.Context) {
 			}
 		}
 	}
-	for _, pid := range h.awaiting {
-		ctx.Send(pid, work.Handed{Known: h.self.known()})
+	for _, run := range h.awaiting {
+		ctx.Send(run.pid, work.Handed{Known: h.self.known()})
+		if h.tasks.runs.Lives(run.task) { // else it was cancelled meanwhile
+			h.started = true
+			ctx.Send(h.program.PID(work.SchedulePath), messages.StartSchedules{Owner: h.name, Hooks: h.all})
+		}
 	}
 	h.awaiting = nil
 }
@@ -145,12 +156,4 @@ func (h *ownHooks) needless(w messages.SynchronizeHook) bool {
 		return true // the hook is another one since
 	}
 	return err == nil && !w.Again && h.allSynchronized(hook, w)
-}
-
-// startedUp starts the schedules when the start-up of hooks is over. If the run that reports it was cancelled meanwhile,
-// the schedules have just been stopped and stay so.
-func (h *ownHooks) startedUp(ctx actor.Context, msg work.StartedUp) {
-	if h.tasks.runs.Lives(msg.Task) {
-		ctx.Send(h.program.PID(work.SchedulePath), messages.StartSchedules{Owner: h.name, Hooks: h.all})
-	}
 }

@@ -60,18 +60,14 @@ type Discovery struct {
 	CRDsDue  []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
-// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. ModulesSpawned
+// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. SectionsAdded
 // answers when they have their values. The path of a module is known to all, so nothing may be sent to it before that.
-type (
-	SpawnModules struct {
-		Tree *addons.Tree
-		// GlobalHooks are those of other files than before, if Asked.
-		GlobalHooks []hooks.Hook
-		Asked       bool
-	}
-	// ModulesSpawned is the answer.
-	ModulesSpawned struct{ Err error }
-)
+type SpawnModules struct {
+	Tree *addons.Tree
+	// GlobalHooks are those of other files than before, if Asked.
+	GlobalHooks []hooks.Hook
+	Asked       bool
+}
 
 // ReloadJob is a job of converge: a step of a reload that concerns several modules, or a release
 // without a module.

@@ -220,11 +220,11 @@ func (r refreshed) handOut(run *supervisor.Run) error {
 	if r.same() {
 		return nil
 	}
-	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{Tree: r.tree, GlobalHooks: r.globalHooks, Asked: r.asked})
+	added, err := supervisor.Ask[SectionsAdded](run, Root, SpawnModules{Tree: r.tree, GlobalHooks: r.globalHooks, Asked: r.asked})
 	if err != nil {
 		return err
 	}
-	return spawned.Err
+	return added.Err
 }
 
 // same reports whether all that actors have of the tree is as before.

@@ -493,5 +493,5 @@ func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 	run.Step("wait for Synchronization in other queues")
 	run, s := j.span(run, "wait for synchronization", about{})
 	defer func() { s.End(err) }()
-	return j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)})
+	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
 }

@@ -29,11 +29,13 @@ type Known struct {
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
-	CRDsDue        int    // CRDs are to be installed before hooks; for CRDsInstalled, 0 when they need not be
+	CRDsDue        int    // CRDs are to be installed before hooks; a number for ModuleRan, 0 when they need not be
 	// Gone are objects of the release that Helm must apply again; Drifted are those to correct.
 	Gone, Drifted []helm.Object
 	Allowed       string // deletions that a person has allowed, as helm.Module.Allowed
 
+	// CRDs is the CRDsDue that this attempt has dealt with.
+	CRDs int
 	// Changed: hooks of this attempt have changed the values of their owner.
 	Changed bool
 	// Out: the attempt is outside of its queue, which continues.
@@ -60,7 +62,7 @@ func (j Job) ask(run *supervisor.Run, question any) error {
 	if err != nil {
 		return err
 	}
-	got.Known.Changed = got.Known.Changed || j.Known.Changed
+	got.Known.Changed, got.Known.CRDs = got.Known.Changed || j.Known.Changed, j.Known.CRDs
 	*j.Known = got.Known
 	return got.Err
 }

@@ -26,6 +26,7 @@ type ModuleRan struct {
 	Release   helm.Outcome
 	Untouched bool   // Helm was left out: the module is under maintenance (H15)
 	Changed   bool   // afterHelm hooks changed the values (G5.4), and not another writer meanwhile
+	CRDs      int    // the Known.CRDsDue that it has dealt with
 	Trace     string // its span
 }
 
@@ -52,6 +53,7 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	began := time.Now()
 	run, s := j.span(run, "module run", about{})
 	defer func() { s.End(err) }()
+	defer func() { result.CRDs = j.Known.CRDs }()
 	result.Trace = s.Name()
 	if err := j.release(run).dueCRDs(); err != nil { // before hooks, which may watch their kinds
 		return result, err
@@ -123,15 +125,8 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 		}
 	}
 	run.Step("wait for Synchronization in other queues")
-	if err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
-		return err
-	}
-	run.Tell(OwnerPath(j.Owner), StartedUp{j.Task.ID})
-	return nil
+	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
 }
-
-// StartedUp notifies a module that its schedules may tick.
-type StartedUp struct{ Task string }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {

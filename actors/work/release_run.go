@@ -70,7 +70,7 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 // dueCRDs installs the CRDs that the discovery could not: the module was under maintenance, their files were
 // wrong, or have changed since.
 func (r releaseJob) dueCRDs() error {
-	if r.job.CRDs == nil || r.job.Known.CRDsDue == 0 || r.job.Known.Maintenance != "" {
+	if r.job.CRDs == nil || r.job.Known.CRDsDue == r.job.Known.CRDs || r.job.Known.Maintenance != "" {
 		return nil
 	}
 	r.run.Step("CRDs")
@@ -78,8 +78,7 @@ func (r releaseJob) dueCRDs() error {
 	if _, err := r.job.CRDs.EnsureCRDs(r.job.installing(r.run), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
 		return &CRDError{err}
 	}
-	r.run.Tell(OwnerPath(r.job.Owner), CRDsInstalled{r.job.Known.CRDsDue})
-	r.job.Known.CRDsDue = 0
+	r.job.Known.CRDs = r.job.Known.CRDsDue
 	return nil
 }
 
@@ -89,7 +88,7 @@ func (r releaseJob) ownCRDs() error {
 	if r.job.CRDs == nil {
 		return nil
 	}
-	if r.job.Known.CRDsDue != 0 {
+	if r.job.Known.CRDsDue != r.job.Known.CRDs {
 		return r.dueCRDs()
 	}
 	merged, _ := r.job.Known.Values()
@@ -177,10 +176,6 @@ func (r releaseJob) deployed() (bool, error) {
 	}
 	return slices.Contains(releases, r.job.Owner), nil
 }
-
-// CRDsInstalled says to a module that its CRDs are in the cluster.
-// Due is what it knew of them when that began.
-type CRDsInstalled struct{ Due int }
 
 // ReleaseApplied says to the healer which objects a release has. It is answered when the module has a report of their
 // health: it is not ready with what was current before, or without any.

@@ -26,14 +26,13 @@ type UpdateGlobal struct {
 	Asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
-// AddSections adds to config the modules that were found after the start. Each receives its section
-// of the ConfigMap before SectionsAdded, and the discovery that asked for the modules is answered after
-// it, so that no run begins without its section.
+// AddSections adds to config the modules that were found after the start. Each receives its section of the ConfigMap before
+// SectionsAdded answers the discovery that asked the operator for them, so that no run begins without its section.
 type (
 	AddSections struct {
 		Modules  []addons.Module
 		Sections map[string]*values.Section
 	}
-	// SectionsAdded is the answer.
-	SectionsAdded struct{}
+	// SectionsAdded is the answer. Err is why the operator has spawned none.
+	SectionsAdded struct{ Err error }
 )
