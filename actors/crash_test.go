@@ -28,7 +28,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete BindingDeferred watchAgain watchOverflowed leaveDue " +
-		"keepAgain delayedReload remindHeld ObjectsContested RetireModule ConfigFlagsSaved " +
+		"keepAgain delayedReload remindHeld ObjectsContested ConfigFlagsSaved " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {

@@ -36,14 +36,11 @@
 //	BindingDeferred      run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
 //	EnableModule         converge          module
-//	SuspendModule        converge          module
-//	ResumeModule         converge          module
-//	SetMaintenance       converge          module
+//	SetModule            converge          module
 //	GetDrift             server            module
 //	Drift                module            server
 //	ModuleDeleted        module            converge
 //	RetryNow             converge, module-objects, cmd module, global-hooks, converge
-//	RetireModule         converge          module
 //	ForgetModule         converge          module
 //	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge

@@ -140,6 +140,9 @@ func (c *catalog) saysNo(m addons.Module) bool {
 	return v.Source == decide.ByScript && !v.Enabled
 }
 
+// wanted reports whether flags switch a module on, and its script has not said no.
+func (c *catalog) wanted(m addons.Module) bool { return c.switchedOn(m) && !c.saysNo(m) }
+
 // scripted splits the names of modules into those whose enabled scripts have a say, because their flags switch them on,
 // and the others.
 func (c *catalog) scripted(names []string) (scripted, others []string) {

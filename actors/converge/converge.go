@@ -239,7 +239,7 @@ func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []st
 		}
 		changed = append(changed, fmt.Sprintf("%s returned %t", m.Name, on))
 		if !on {
-			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})
+			c.set(ctx, m, false)
 		}
 	}
 	c.log.Info("enabled scripts returned different answers after a change of values", "modules", changed, "cause", t.Cause)
@@ -284,7 +284,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		c.catalog.answers = answers
 		ctx.Send(c.program.PID(work.ConfigPath), messages.ScriptsAnswered{Scripts: answers})
 	}
-	c.tellMaintenance(ctx, c.catalog.maintenance)
+	c.tellMaintenance(ctx)
 	for _, m := range d.Tree.Modules {
 		if !slices.Contains(steps.Run, m.Name) {
 			continue
@@ -292,15 +292,15 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		c.catalog.deployed[m.Name], c.catalog.ran[m.Name] = true, true
 		ctx.Send(c.program.Owner(m.Name), messages.EnableModule{CRDsDue: slices.Contains(d.CRDsDue, m.Name)})
 		if !c.catalog.switchedOn(m) { // by a hook, since; its reload is on the way
-			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})
+			c.set(ctx, m, false)
 		}
 	}
-	for _, name := range steps.Delete { // now, and not at their turn: what runs of them must end
-		ctx.Send(c.program.Owner(name), messages.SuspendModule{})
-	}
 	for _, m := range d.Tree.Modules { // Keep also has releases without a module, which have no actor
-		if slices.Contains(steps.Keep, m.Name) {
-			ctx.Send(c.program.Owner(m.Name), messages.RetireModule{})
+		switch {
+		case slices.Contains(steps.Delete, m.Name): // now, and not at their turn: what runs of them must end
+			c.set(ctx, m, false)
+		case slices.Contains(steps.Keep, m.Name):
+			ctx.Send(c.program.Owner(m.Name), messages.ForgetModule{})
 		}
 	}
 	afterAll := hooks.ByOrder(c.catalog.globalHooks, hooks.AfterAll)
@@ -400,11 +400,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 func (c *converge) switchModules(ctx actor.Context) {
 	c.catalog.explainOff()
 	for _, m := range c.catalog.tree.Modules {
-		if c.catalog.switchedOn(m) && !c.catalog.saysNo(m) {
-			ctx.Send(c.program.Owner(m.Name), messages.ResumeModule{})
-		} else {
-			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})
-		}
+		c.set(ctx, m, c.catalog.wanted(m))
 	}
 }
 

@@ -15,7 +15,7 @@ func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.reloads.span = c.program.ConvergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.catalog.globalHooks), "modules", len(c.catalog.tree.Modules))
-	c.tellMaintenance(ctx, c.catalog.maintenance) // who is thawed during the first discovery must know what it left out
+	c.tellMaintenance(ctx) // who is thawed during the first discovery must know what it left out
 	c.reloads.enqueue(ctx, false, c.startUpTasks(c.catalog.globalHooks, cause))
 	c.reloads.request(ctx, cause)
 }

@@ -129,7 +129,7 @@ func (l *looks) looked(ctx actor.Context, result any) {
 	}
 	for _, name := range names {
 		m := l.catalog.tree.Module(name)
-		if m == nil || !l.catalog.switchedOn(*m) || l.catalog.saysNo(*m) { // its reload is on the way
+		if m == nil || !l.catalog.wanted(*m) { // its reload is on the way
 			continue
 		}
 		if slices.Contains(l.catalog.enabled, name) {

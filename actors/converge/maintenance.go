@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
+	"addon-operator/addons"
 	"addon-operator/messages"
 )
 
@@ -16,13 +17,19 @@ import (
 // runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
 // release stays until maintenance is over. Converge alone knows both files and ConfigMap and so is
 // the only sender; a run that is about to use Helm knows the mode from its module.
-func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
+func (c *converge) tellMaintenance(ctx actor.Context) {
 	for _, m := range c.catalog.tree.Modules {
-		if mode := decide.Maintained(m, config); mode != c.catalog.modes[m.Name] {
-			c.catalog.modes[m.Name] = mode
-			ctx.Send(c.program.Owner(m.Name), messages.SetMaintenance{Mode: mode})
+		if decide.Maintained(m, c.catalog.maintenance) != c.catalog.modes[m.Name] {
+			c.set(ctx, m, c.catalog.wanted(m))
 		}
 	}
+}
+
+// set tells a module what is wanted of it.
+func (c *converge) set(ctx actor.Context, m addons.Module, on bool) {
+	mode := decide.Maintained(m, c.catalog.maintenance)
+	c.catalog.modes[m.Name] = mode
+	ctx.Send(c.program.Owner(m.Name), messages.SetModule{On: on, Maintenance: mode})
 }
 
 // maintenanceChanged sends the modes if they have changed. It returns the modules that must run
@@ -34,7 +41,7 @@ func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload b
 		return nil, false
 	}
 	c.catalog.maintenance = now
-	c.tellMaintenance(ctx, now)
+	c.tellMaintenance(ctx)
 	return decide.Reload{Tree: c.catalog.tree, Enabled: c.catalog.enabled, Deployed: c.catalog.deployed, Maintenance: now}.MaintenanceEnds(before)
 }
 

@@ -8,13 +8,14 @@ import (
 	"addon-operator/values"
 )
 
-// retire ends what a module does without deleting its release.
+// retire ends what a module does without deleting its release: its directory is gone, or it is disabled under maintenance.
 func (m *module) retire(ctx actor.Context) {
 	if m.life.phase == view.Disabled {
 		return
 	}
-	m.forget(ctx)
-	m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
+	if m.forget(ctx); m.life.maintenance != "" {
+		m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
+	}
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are

@@ -105,10 +105,13 @@ func (m *module) receive(ctx actor.Context) bool {
 	case messages.EnableModule:
 		m.crds.want(msg.CRDsDue)
 		m.enable(ctx)
-	case messages.SuspendModule:
-		m.suspend(ctx)
-	case messages.ResumeModule:
-		m.resume(ctx)
+	case messages.SetModule:
+		m.setMaintenance(ctx, msg.Maintenance)
+		if msg.On {
+			m.resume(ctx)
+		} else {
+			m.suspend(ctx)
+		}
 	case work.AdoptModule:
 		held, allowed := m.release.held, m.release.allowed // the release stays as it is
 		m.forget(ctx)                                      // its hooks may be others
@@ -118,13 +121,11 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.UpdateModule:
 		m.update(msg)
 	case messages.ForgetModule:
-		m.forget(ctx)
+		m.retire(ctx)
 	case messages.GetDrift:
 		ctx.Respond(m.drift.answer(msg.Secrets))
 	case driftDue:
 		m.drift.begin(ctx, msg)
-	case messages.RetireModule:
-		m.retire(ctx)
 	case work.ObjectsGone: // for the next run, whoever causes it
 		m.release.gone = append(m.release.gone, msg.Objects...)
 	case work.ObjectsBack:
@@ -136,8 +137,6 @@ func (m *module) receive(ctx actor.Context) bool {
 	case messages.ConfirmPurge:
 		m.release.allowed = msg.Value
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
-	case messages.SetMaintenance:
-		m.setMaintenance(ctx, msg.Mode)
 	case leaveDue:
 		m.owner.tasks.leaveDue(ctx, msg)
 	case work.AwaitQuiet:

@@ -14,8 +14,8 @@ import (
 //	disabled -EnableModule-> waiting -RunModule-> starting -done-> ready
 //	ready -RunModule-> running -done-> ready
 //
-//	starting -SuspendModule-> suspended   running -SuspendModule-> suspended   ready -SuspendModule-> suspended
-//	waiting -SuspendModule-> disabled
+//	starting -SetModule-> suspended   running -SetModule-> suspended   ready -SetModule-> suspended
+//	waiting -SetModule-> disabled
 //
 //	suspended -DeleteModule-> deleting -done-> disabled
 //	disabled -DeleteModule-> deleting     (left by an earlier process, or forgotten before)

@@ -11,6 +11,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -34,6 +35,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 	}
 	p := sharedtest.NewProgram(nil)
 	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section)
+	m.life.phase = view.Ready
 	m.owner.hooks.all = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
 	pid := sharedtest.Spawn(t, p, work.ModulePath+"gone", does{m})
 	began, forgotten := make(chan struct{}), make(chan struct{})
