@@ -26,8 +26,6 @@
 //	HookList             module, global    server
 //	DumpSnapshots        server            monitors
 //	SnapshotDump         monitors          server
-//	ListMonitored        server            healer
-//	Monitored            healer            server
 //
 //	GetValues            run, server       module, global-hooks
 //	Values               module, global    run, server
@@ -49,8 +47,6 @@
 //	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge
 //
-//	ModuleGone           module            healer
-//	ObjectsContested     healer            module
 //
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
@@ -109,7 +105,6 @@
 //
 //	objectGone           helm              healer
 //	healDue              timer             healer
-//	quietPeriodOver      timer             healer
 //
 //	entriesDue           timer             schedule
 //
@@ -142,14 +137,8 @@
 //	StartedUp            run               module
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
-//	ObjectsBack          run               module
 //
-//	ReleaseApplied       run               healer
-//	RunBegan             module            healer
-//	RunEnded             module            healer
-//	ObjectsGone          healer            module
+//	ReleaseApplied       run, module       healer
 //	HealthChanged        healer            module
 //	HealthReported       healer            run
-//	GetReleased          run               healer
-//	Released             healer            run
 package messages

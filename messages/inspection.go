@@ -55,25 +55,3 @@ func (b BindingState) String() string {
 	}
 	return text
 }
-
-// ListMonitored asks the healer which objects it looks after. The answer is [Monitored].
-type ListMonitored struct{}
-
-// Monitored are the objects of releases that are watched for deletion, by module, sorted.
-type Monitored map[string][]MonitoredObject
-
-// MonitoredObject is an object of a release. Namespace is empty for one of the cluster.
-type MonitoredObject struct {
-	Group     string `json:"group,omitempty"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
-
-// String implements fmt.Stringer: namespace/Kind/name, or Kind/name.
-func (o MonitoredObject) String() string {
-	if o.Namespace == "" {
-		return o.Kind + "/" + o.Name
-	}
-	return o.Namespace + "/" + o.Kind + "/" + o.Name
-}

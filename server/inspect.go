@@ -232,11 +232,16 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
-	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
+	monitored := map[string][]view.MonitoredObject{}
+	for _, status := range s.Inspector.Statuses() {
+		if healer, ok := status.(view.HealerReporter); ok {
+			monitored = healer.Monitored()
+		}
+	}
+	only, err := r.URL.Query().Get("module"), s.notStarted()
 	if err != nil {
 		return nil, err
 	}
-	only := r.URL.Query().Get("module")
 	if only != "" {
 		if only, err = s.known(only); err != nil {
 			return nil, err

@@ -3,7 +3,6 @@ package modules
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,7 +10,6 @@ import (
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -129,14 +127,8 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.drift.begin(ctx, msg)
 	case messages.RetireModule:
 		m.retire(ctx)
-	case work.ObjectsGone: // for the next run, whoever causes it
-		m.release.gone = append(m.release.gone, msg.Objects...)
-	case work.ObjectsBack:
-		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
-	case messages.ObjectsContested:
-		m.release.contested = msg.Objects
 	case work.HealthChanged:
-		m.release.health = msg.Health
+		m.release.health, m.release.contested = msg.Health, msg.Contested
 	case messages.ConfirmPurge:
 		m.release.allowed = msg.Value
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
@@ -162,7 +154,7 @@ func (m *module) known() work.Known {
 	}
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
-	k.Gone, k.Allowed = slices.Clone(m.release.gone), m.release.allowed
+	k.Applied, k.Allowed = m.release.last.Action != "", m.release.allowed
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
@@ -231,9 +223,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, do fu
 	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 
-// executeRun begins a module run, if the phase allows one. The healer receives a message when it
-// begins and when it ends, so that it does not heal what the run itself deletes and creates (H13).
-// The run needs the release for itself.
+// executeRun begins a module run, if the phase allows one. The run needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
@@ -267,7 +257,6 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 	if attempt == 0 {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
-	m.program.Send(m.program.PID(work.HealerPath), work.RunBegan{Module: m.name, Absent: m.release.absent()})
 }
 
 // ran ends a module run that has succeeded. Untouched means maintenance: Helm was not asked, so

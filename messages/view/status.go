@@ -450,7 +450,19 @@ type HealerStatus struct {
 
 // HealerReporter is a status that is computed when it is read, because watches change without a
 // message.
-type HealerReporter interface{ Healer() HealerStatus }
+type HealerReporter interface {
+	Healer() HealerStatus
+	// Monitored are the objects of releases that are watched for deletion, by module, sorted.
+	Monitored() map[string][]MonitoredObject
+}
+
+// MonitoredObject is an object of a release. Namespace is empty for one of the cluster.
+type MonitoredObject struct{ Kind, Namespace, Name string }
+
+// String implements fmt.Stringer: namespace/Kind/name, or Kind/name.
+func (o MonitoredObject) String() string {
+	return strings.TrimPrefix(o.Namespace+"/"+o.Kind+"/"+o.Name, "/")
+}
 
 // String implements fmt.Stringer.
 func (s HealerStatus) String() string {
