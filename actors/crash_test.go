@@ -26,8 +26,8 @@ var crashesFlag = flag.Bool("crashes", false, "play all crashes of TestCrashOver
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
-	never := strings.Fields("DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
-		"AwaitSnapshots SynchronizeLater SnapshotsComplete BindingDeferred watchAgain watchOverflowed leaveDue " +
+	never := strings.Fields("CheckConfig ScheduleFired ShutDown " +
+		"SynchronizeLater BindingDeferred watchAgain watchOverflowed leaveDue " +
 		"keepAgain delayedReload remindHeld RetireModule ConfigFlagsSaved " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)

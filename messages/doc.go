@@ -22,10 +22,6 @@
 //	TaskFailed           owner             queue
 //	EndAttempts          queue, converge   owner
 //
-//	ListHooks            server            module, global-hooks
-//	HookList             module, global    server
-//	DumpSnapshots        server            monitors
-//	SnapshotDump         monitors          server
 //
 //	GetValues            run, server       module, global-hooks
 //	Values               module, global    run, server
@@ -38,8 +34,6 @@
 //	SuspendModule        converge          module
 //	ResumeModule         converge          module
 //	SetMaintenance       converge          module
-//	GetDrift             server            module
-//	Drift                module            server
 //	ModuleDeleted        module            converge
 //	RetryNow             converge, module-objects, cmd module, global-hooks, converge
 //	RetireModule         converge          module
@@ -51,10 +45,7 @@
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
-//	UnlockBinding        run               monitors
 //	SynchronizeLater     run               monitors
-//	AwaitSnapshots       run               monitors
-//	SnapshotsComplete    monitors          module, global-hooks
 //	Unwatch              module            monitors
 //
 //	StartSchedules       owners            schedule
@@ -69,8 +60,6 @@
 //	ConfigFlagsSaved     config            converge
 //	CheckConfig          server            config
 //	ConfigChecked        config            server
-//	GetKnownConfig       server            config
-//	KnownConfig          config            server
 //	ScriptsAnswered      converge          config
 //	ConfirmPurge         config, converge  converge, module
 //	RemoveConfirmation   converge          config
@@ -100,7 +89,6 @@
 //	watchSynced          kube              monitors
 //	watchOverflowed      kube              monitors
 //	lookAgain            timer             monitors
-//	resyncDue            timer             monitors
 //	watchAgain           timer             monitors
 //
 //	objectGone           helm              healer

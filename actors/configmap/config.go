@@ -136,9 +136,6 @@ func (c *config) Receive(ctx actor.Context) {
 		if left, ok := c.confirmed.remove(msg.Value); ok {
 			c.meet(ctx, c.configMap, left)
 		}
-	case messages.GetKnownConfig:
-		ctx.Respond(messages.KnownConfig{Data: c.configMap.known, Refused: c.refused()})
-		return
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
 		return
@@ -182,7 +179,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := view.ConfigStatus{Revision: c.configMap.revision, Refused: c.refused(), OnlySecret: c.configMap.refused == "" && c.secret.refused != ""}
+	status := view.ConfigStatus{Revision: c.configMap.revision, Refused: c.refused(), OnlySecret: c.configMap.refused == "" && c.secret.refused != "", Data: c.configMap.known}
 	if c.configMap.fromKept || c.secret.fromKept {
 		status.From = c.program.LastValid.String()
 	}

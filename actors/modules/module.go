@@ -121,8 +121,6 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.update(msg)
 	case messages.ForgetModule:
 		m.forget(ctx)
-	case messages.GetDrift:
-		ctx.Respond(m.drift.answer(msg.Secrets))
 	case driftDue:
 		m.drift.begin(ctx, msg)
 	case messages.RetireModule:
@@ -334,9 +332,9 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
-		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Loaded: m.owner.hooks.all, Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
 	})
 }

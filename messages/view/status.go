@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -120,6 +121,9 @@ type ModuleStatus struct {
 	// Runs in progress, hooks loaded.
 	Runs  int `json:"runs"`
 	Hooks int `json:"hooks"`
+	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a discovery
+	// enables it.
+	Loaded []hooks.Hook `json:"-"`
 	// Release is the revision of the last Helm action, 0 for none.
 	Release int `json:"releaseRevision,omitempty"`
 	// Namespace of the release, empty for that of the operator (H20).
@@ -131,6 +135,8 @@ type ModuleStatus struct {
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that others changed, as far as they are watched.
 	Drift []DriftedObject `json:"drift,omitempty"`
+	// Drifted is what the last check has found, with the values of Secrets if they are asked for; nil before a check.
+	Drifted func(secrets bool) messages.Drift `json:"-"`
 	// Health is how the objects of the release are doing; nil when there are none, or they are not
 	// watched.
 	Health *Health `json:"health,omitempty"`
@@ -198,8 +204,9 @@ func (s ModuleStatus) String() string {
 
 // GlobalStatus is what the global hooks publish about themselves.
 type GlobalStatus struct {
-	Hooks int `json:"hooks"`
-	Runs  int `json:"runs"`
+	Hooks  int          `json:"hooks"`
+	Loaded []hooks.Hook `json:"-"` // these hooks
+	Runs   int          `json:"runs"`
 	// Values is the beginning of the checksum of the global values.
 	Values  string        `json:"valuesChecksum"`
 	Failing []FailingTask `json:"failing,omitempty"`
@@ -313,6 +320,8 @@ type ConfigStatus struct {
 	From string `json:"lastValidFrom,omitempty"`
 	// Unknown are the keys that belong to no module, each a sentence.
 	Unknown []string `json:"unknown,omitempty"`
+	// Data is the content of the ConfigMap that is in force. It is not changed.
+	Data map[string]string `json:"-"`
 }
 
 // String implements fmt.Stringer.
@@ -351,7 +360,11 @@ type MonitorsStatus struct {
 
 // MonitorsReporter is a status that is computed when it is read, because watches change without a
 // message.
-type MonitorsReporter interface{ Monitors() MonitorsStatus }
+type MonitorsReporter interface {
+	Monitors() MonitorsStatus
+	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding. They have secrets.
+	Snapshots(owner, hook string) []Snapshot
+}
 
 // complete counts the bindings whose snapshots are what the cluster has.
 func (s MonitorsStatus) complete() (n int) {
