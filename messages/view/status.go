@@ -303,18 +303,12 @@ func (s ConvergeStatus) String() string {
 	return text
 }
 
-// AboutSecret begins a refusal of the Secret with values, where refusals of the ConfigMap are shown
-// as well.
-const AboutSecret = "the Secret with values: "
-
 // ConfigStatus is what config publishes about itself.
 type ConfigStatus struct {
 	// Revision is the resourceVersion of the ConfigMap that is in force.
 	Revision string `json:"resourceVersion"`
 	// Refused says why a newer content, or the deletion, is not in force.
 	Refused string `json:"refused,omitempty"`
-	// OnlySecret: the Secret with values is refused, and the ConfigMap is in force.
-	OnlySecret bool `json:"onlySecret,omitempty"`
 	// From names where the values in force come from when the operator started with the last
 	// valid ones (P3).
 	From string `json:"lastValidFrom,omitempty"`
@@ -338,15 +332,11 @@ func (s ConfigStatus) String() string {
 // Notice is the sentence for people while the ConfigMap or the Secret with values is not in force;
 // empty when it is.
 func (s ConfigStatus) Notice() string {
-	what, why := "The ConfigMap", s.Refused
-	if s.OnlySecret {
-		what, why = "The Secret with values", strings.TrimPrefix(why, AboutSecret)
-	}
 	switch {
 	case s.From != "":
-		return fmt.Sprintf("%s is refused since the start; the last valid values of %s are in force: %s", what, s.From, why)
+		return fmt.Sprintf("ConfigMap and Secret are refused since the start; the last valid values of %s are in force: %s", s.From, s.Refused)
 	case s.Refused != "":
-		return what + " is refused; its last valid content stays in force: " + why
+		return "ConfigMap and Secret are refused; their last valid content stays in force: " + s.Refused
 	}
 	return ""
 }
