@@ -187,15 +187,20 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 	if b.secret.Off { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
-	configErr, secretErr := b.blame(cm, *kept, refused)
-	if configErr == nil && secretErr == nil {
+	switch {
+	case !cm.Exists() && len(kept.Config) > 0:
+		refused = configmap.ErrDeletedBefore
+	case !b.secret.Exists() && len(kept.Secret) > 0:
+		refused = configmap.ErrSecretDeletedBefore
+	}
+	if refused == nil {
 		return nil
 	}
-	return b.useKept(w, cm, *kept, configErr, secretErr)
+	return b.useKept(w, cm, *kept, refused)
 }
 
-// useKept puts the last valid contents in force, in place of those that the errors are about.
-func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, configErr, secretErr error) error {
+// useKept puts the last valid contents in force, in place of those that are refused.
+func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
 	seen := *b
 	b.sections = maps.Clone(b.templates())
 	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by
@@ -209,39 +214,11 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, c
 		b.secret = configmap.InitialSecret{Data: kept.Secret, Off: b.secret.Off}
 	}
 	if err := b.useConfigMap(w, cm); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(errors.Join(configErr, secretErr)), w.LastValid, err)
+		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(refused), w.LastValid, err)
 	}
-	if configErr != nil {
-		b.config.Refused = configErr
-		w.Log.Error("the operator starts with the last valid values, which stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
-	}
-	if secretErr != nil {
-		b.config.SecretRefused = secretErr
-		w.Log.Error("the operator starts with the last valid values, which stay in force until the Secret with values is fixed", "from", w.LastValid.String(), "err", secretErr)
-	}
+	b.config.Refused = refused
+	w.Log.Error("the operator starts with the last valid values, which stay in force until ConfigMap and Secret are fixed", "from", w.LastValid.String(), "err", refused)
 	return nil
-}
-
-// blame says why the ConfigMap, and why the Secret, cannot be in force: each is looked at with the
-// last valid content of the other. When only both together are not valid, the Secret has to wait,
-// as it would in a running operator that sees it second.
-func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
-	switch {
-	case cm.Exists():
-		_, config = b.schemas().Check(cm.Data, kept.Secret)
-	case len(kept.Config) > 0:
-		config = configmap.ErrDeletedBefore
-	}
-	switch {
-	case b.secret.Exists():
-		_, secret = b.schemas().Check(kept.Config, b.secret.Data)
-	case len(kept.Secret) > 0:
-		secret = configmap.ErrSecretDeletedBefore
-	}
-	if config == nil && secret == nil && refused != nil {
-		secret = refused
-	}
-	return config, secret
 }
 
 // templates are the sections without their parts of ConfigMap and Secret.

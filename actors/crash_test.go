@@ -26,9 +26,9 @@ var crashesFlag = flag.Bool("crashes", false, "play all crashes of TestCrashOver
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
-	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
-		"AwaitSnapshots SynchronizeLater SnapshotsComplete BindingDeferred watchAgain watchOverflowed leaveDue " +
-		"keepAgain delayedReload remindHeld ObjectsContested ConfigFlagsSaved " +
+	never := strings.Fields("CheckConfig ScheduleFired ShutDown " +
+		"SynchronizeLater BindingDeferred watchAgain watchOverflowed leaveDue " +
+		"keepAgain delayedReload remindHeld ConfigFlagsSaved " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {

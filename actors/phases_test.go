@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"addon-operator/actors/converge"
-	"addon-operator/actors/healer"
 	"addon-operator/actors/modules"
 	"addon-operator/actors/monitors"
 )
@@ -19,7 +18,6 @@ import (
 func TestPhasesAreDrawn(t *testing.T) {
 	for actor, allowed := range map[string][]string{
 		"converge": converge.Phases().List("converge"),
-		"healer":   healer.Phases().List("healer"),
 		"modules":  modules.Phases().List("modules"),
 		"monitors": monitors.Phases().List("monitors"),
 	} {

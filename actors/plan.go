@@ -26,14 +26,11 @@ import (
 // This file collects what a plan is made from, from a running operator or from files and the
 // cluster; package plan makes it, in the goroutine of the caller.
 func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Plan, error) {
-	current, err := askFor[messages.KnownConfig](ctx, o, "config", messages.GetKnownConfig{})
-	if err != nil {
-		return view.Plan{}, err
-	}
 	known, err := o.collect(ctx)
 	if err != nil {
 		return view.Plan{}, err
 	}
+	current := o.config()
 	known.Config = current.Data
 	if request.Proposed == nil && current.Refused != "" {
 		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused; this plan uses the last valid one: "+current.Refused)
@@ -49,8 +46,14 @@ func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	known, err := askFor[messages.KnownConfig](ctx, o, "config", messages.GetKnownConfig{})
-	return err == nil && (known.Refused != "" || maps.Equal(now.Data, known.Data)), err
+	known := o.config()
+	return known.Refused != "" || maps.Equal(now.Data, known.Data), nil
+}
+
+// config is what is in force of the ConfigMap; nothing before the start.
+func (o *Operator) config() view.ConfigStatus {
+	status, _ := o.program.Inspector.Status(work.ConfigPath).(view.ConfigStatus)
+	return status
 }
 
 // collect asks the actors for what a plan is made from. It reads the disk as the next reload would,

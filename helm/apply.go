@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -22,10 +21,6 @@ type Module struct {
 	Dir       string         // of the module; package charts finds the chart in it (A20)
 	Shown     string         // Dir as messages name it; empty for Dir itself
 	Values    map[string]any // its section and global, merged and validated; not changed
-	// Gone are objects that News reported since the last Apply. They are applied again even when
-	// they exist: another client that created them again, or removed their labels, may have changed
-	// more (H13).
-	Gone []Object
 	// Began is called at the beginning of each operation of an Apply, and what it returns at its
 	// end. Optional.
 	Began func(Operation) (ended func(error))
@@ -186,7 +181,7 @@ type apply struct {
 	*target
 	others    adoption
 	installer installer
-	absent    []Object // rendered objects that do not exist, or count as such (Module.Gone)
+	absent    []Object // rendered objects that do not exist
 	surveyed  bool     // the owners of all objects were checked, which holds for later steps, too
 	held      *Hold    // what a person would have to allow, in a plan
 }
@@ -293,15 +288,6 @@ func (a *apply) findAbsent() error {
 	absent, err := a.op.home.live.absent(a.op.ctx, objects)
 	if err != nil {
 		return err
-	}
-	gone := map[Object]bool{}
-	for _, o := range a.module.Gone {
-		gone[o] = true
-	}
-	for _, o := range objects {
-		if r, _, err := a.op.home.live.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
-			absent = append(absent, o)
-		}
 	}
 	a.absent = absent
 	return nil

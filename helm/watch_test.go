@@ -96,42 +96,6 @@ func TestGone(t *testing.T) {
 	f.apply(m.with("text", "two"), Skipped, 3)
 }
 
-// H13: who takes the labels off, or brings an object back, may have changed more: it
-// is applied again although it exists.
-func TestGoneIsAppliedAgain(t *testing.T) {
-	for name, disturb := range map[string]func(f *fixture){
-		"label taken off": func(f *fixture) {
-			f.patch("configmaps", "simple-a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"text":"theirs"}}`)
-		},
-		"annotation taken off": func(f *fixture) {
-			f.patch("configmaps", "simple-a", `{"metadata":{"annotations":{"meta.helm.sh/release-namespace":null}},"data":{"text":"theirs"}}`)
-		},
-		"brought back by others": func(f *fixture) {
-			f.deleteConfigMap("simple-a")
-			f.create("simple-a", map[string]string{"text": "theirs"}, nil)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := start(t)
-			m := module(t, "simple").with("text", "ours")
-			f.apply(m, Installed, 1)
-			f.caughtUp()
-			disturb(f)
-			f.awaitGone(f.configMapObject("simple-a"))
-			f.apply(m, Skipped, 1) // it exists
-			m.Gone = []Object{f.configMapObject("simple-a"), f.configMapObject("unknown")}
-			f.apply(m, Upgraded, 2)
-			if got := f.configMap("simple-a")["text"]; got != "ours" {
-				t.Errorf("text = %q", got)
-			}
-			f.caughtUp()
-			if !f.client.Present(f.configMapObject("simple-a")) {
-				t.Error("it is not watched again")
-			}
-		})
-	}
-}
-
 // Releases of other namespaces are other people's business.
 func TestGoneOfOtherNamespaces(t *testing.T) {
 	f := start(t)

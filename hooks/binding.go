@@ -143,12 +143,11 @@ type Schedule struct {
 type KubernetesBinding struct {
 	Binding
 	Selection
-	Filter                   *Filter       // nil without jqFilter
-	Events                   []string      // Added, Modified, Deleted: the changes that run the hook; empty means none
-	ExecuteOnSynchronization bool          // whether the first list of objects runs the hook; never in v0 (C20)
-	WaitForSynchronization   bool          // whether the first module run waits for that run; never in v0
-	KeepFullObjects          bool          // whether contexts carry objects, or filter results only
-	ResynchronizationPeriod  time.Duration // how often the Synchronization is repeated; 0 means never
+	Filter                   *Filter  // nil without jqFilter
+	Events                   []string // Added, Modified, Deleted: the changes that run the hook; empty means none
+	ExecuteOnSynchronization bool     // whether the first list of objects runs the hook; never in v0 (C20)
+	WaitForSynchronization   bool     // whether the first module run waits for that run; never in v0
+	KeepFullObjects          bool     // whether contexts carry objects, or filter results only
 }
 
 // equal compares filters by their source and everything else deeply.

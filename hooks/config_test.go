@@ -47,7 +47,7 @@ kubernetes:
   includeSnapshotsFrom: [cfg]
   queue: nodes
   group: g
-- {name: cfg, kind: ConfigMap, namespace: {labelSelector: {matchLabels: {a: b}}}, group: g, resynchronizationPeriod: 1h}
+- {name: cfg, kind: ConfigMap, namespace: {labelSelector: {matchLabels: {a: b}}}, group: g}
 - {kind: Pod, executeHookOnEvent: []}
 `
 
@@ -96,7 +96,7 @@ func TestParseConfigV1ReadsEveryField(t *testing.T) { // C9, C10, C11, C15, C34
 			Binding:                  Binding{Name: "cfg", Queue: "main", Group: "g", Snapshots: []string{"nodes", "cfg"}},
 			Selection:                Selection{Kind: "ConfigMap", NamespaceLabels: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
 			Events:                   []string{Added, Modified, Deleted},
-			ExecuteOnSynchronization: true, WaitForSynchronization: true, KeepFullObjects: true, ResynchronizationPeriod: time.Hour,
+			ExecuteOnSynchronization: true, WaitForSynchronization: true, KeepFullObjects: true,
 		},
 		{
 			Binding:                  Binding{Name: "kubernetes", Queue: "main"},
@@ -249,8 +249,8 @@ func TestParseConfigWarns(t *testing.T) {
 			`{"onKubernetesEvent": [{"kind": "pod", "namespaceSelector": {"any": "yes", "matchNames": ["a"]}}]}`,
 			[]string{"onKubernetesEvent[0].namespaceSelector.matchNames: is ignored because namespaceSelector.any is true"}, false},
 		"a Synchronization that is repeated, and not wanted (C15)": {
-			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "resynchronizationPeriod": "1h", "executeHookOnSynchronization": false}]}`,
-			[]string{"kubernetes[0].resynchronizationPeriod: has no effect, because executeHookOnSynchronization is false"}, true},
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "resynchronizationPeriod": "1h"}]}`,
+			[]string{"kubernetes[0].resynchronizationPeriod: has no effect; a schedule with includeSnapshotsFrom shows the hook all objects again"}, true},
 		"a day that does not exist": {
 			`{"configVersion": "v1", "schedule": [{"crontab": "0 0 30 2 *"}], "kubernetes": [{"kind": "Pod"}]}`,
 			[]string{`schedule[0].crontab: "0 0 30 2 *" never fires`}, true},

@@ -3,7 +3,6 @@ package hooks
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -69,9 +68,9 @@ func readKubernetes(p place) KubernetesBinding {
 		ExecuteOnSynchronization: p.at("executeHookOnSynchronization").flagOr(true),
 		WaitForSynchronization:   readWait(p),
 		KeepFullObjects:          p.at("keepFullObjectsInMemory").flagOr(true),
-		ResynchronizationPeriod:  readResynchronization(p),
 	}
 	readNamespaces(p.at("namespace"), &binding.Selection)
+	readResynchronization(p)
 	checkNames(p)
 	if !validAPIVersion(binding.APIVersion) {
 		apiVersion.fail("must be v1 or group/version such as apps/v1, not %s", show(apiVersion.value))
@@ -113,23 +112,11 @@ func readWait(p place) bool {
 	return queue == ""
 }
 
-// leastResynchronization keeps a mistyped period from becoming a busy loop. It is also the shortest
-// interval of a schedule.
-const leastResynchronization = time.Second
-
-// readResynchronization warns if the period cannot have an effect, because nothing in a
-// configuration is ignored silently.
-func readResynchronization(p place) time.Duration {
-	at := p.at("resynchronizationPeriod")
-	period := readDuration(at)
-	if period > 0 && period < leastResynchronization {
-		at.fail("must be %s or more, not %s", leastResynchronization, period)
+// readResynchronization accepts what hooks of other operators have.
+func readResynchronization(p place) {
+	if at := p.at("resynchronizationPeriod"); readDuration(at) > 0 {
+		at.warn("has no effect; a schedule with includeSnapshotsFrom shows the hook all objects again")
 	}
-	if period > 0 && !p.at("executeHookOnSynchronization").flagOr(true) {
-		at.warn("has no effect, because executeHookOnSynchronization is false")
-		return 0
-	}
-	return period
 }
 
 // readNamespaces reads the namespaces of a binding. A selector on their labels takes precedence

@@ -1,10 +1,6 @@
 package messages
 
-import (
-	"log/slog"
-
-	"addon-operator/values"
-)
+import "addon-operator/values"
 
 // ConfirmPurge notifies converge of a confirmation that a person has given.
 type ConfirmPurge struct{ Value string }
@@ -15,18 +11,6 @@ type RemoveConfirmation struct{ Value string }
 
 // ScriptsAnswered says to config what a discovery has found out.
 type ScriptsAnswered struct{ Scripts map[string]bool }
-
-// GetKnownConfig asks config for the content of the ConfigMap that is in force. The answer is [KnownConfig].
-type GetKnownConfig struct{}
-
-// KnownConfig answers GetKnownConfig.
-type KnownConfig struct {
-	Data    map[string]string // not written to
-	Refused string            // why what is in the cluster is not in force; empty when it is
-}
-
-// LogValue keeps it out of logs.
-func (KnownConfig) LogValue() slog.Value { return slog.StringValue("the known ConfigMap") }
 
 // SetConfig replaces the layers of the ConfigMap and of the Secret of an owner; nil when
 // it has no section there.

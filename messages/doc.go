@@ -21,12 +21,6 @@
 //	TaskFailed           owner             queue
 //	EndAttempts          queue, converge   owner
 //
-//	ListHooks            server            module, global-hooks
-//	HookList             module, global    server
-//	DumpSnapshots        server            monitors
-//	SnapshotDump         monitors          server
-//	ListMonitored        server            healer
-//	Monitored            healer            server
 //
 //	GetValues            run, server       module, global-hooks
 //	Values               module, global    run, server
@@ -37,24 +31,17 @@
 //	AwaitSynchronized    run               module, global-hooks
 //	EnableModule         converge          module
 //	SetModule            converge          module
-//	GetDrift             server            module
-//	Drift                module            server
 //	ModuleDeleted        module            converge
 //	RetryNow             converge, module-objects, cmd module, global-hooks, converge
 //	ForgetModule         converge          module
 //	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge
 //
-//	ModuleGone           module            healer
-//	ObjectsContested     healer            module
 //
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
-//	UnlockBinding        run               monitors
 //	SynchronizeLater     run               monitors
-//	AwaitSnapshots       run               monitors
-//	SnapshotsComplete    monitors          module, global-hooks
 //	Unwatch              module            monitors
 //
 //	StartSchedules       owners            schedule
@@ -69,8 +56,6 @@
 //	ConfigFlagsSaved     config            converge
 //	CheckConfig          server            config
 //	ConfigChecked        config            server
-//	GetKnownConfig       server            config
-//	KnownConfig          config            server
 //	ScriptsAnswered      converge          config
 //	ConfirmPurge         config, converge  converge, module
 //	RemoveConfirmation   converge          config
@@ -99,12 +84,10 @@
 //	watchSynced          kube              monitors
 //	watchOverflowed      kube              monitors
 //	lookAgain            timer             monitors
-//	resyncDue            timer             monitors
 //	watchAgain           timer             monitors
 //
 //	objectGone           helm              healer
 //	healDue              timer             healer
-//	quietPeriodOver      timer             healer
 //
 //	entriesDue           timer             schedule
 //
@@ -134,14 +117,8 @@
 //	Handed               module, global    run, server
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
-//	ObjectsBack          run               module
 //
-//	ReleaseApplied       run               healer
-//	RunBegan             module            healer
-//	RunEnded             module            healer
-//	ObjectsGone          healer            module
+//	ReleaseApplied       run, module       healer
 //	HealthChanged        healer            module
 //	HealthReported       healer            run
-//	GetReleased          run               healer
-//	Released             healer            run
 package messages

@@ -8,12 +8,6 @@ import (
 // Describe implements Work.
 func (CheckDrift) Describe() (kind, about string) { return "CheckDrift", "" }
 
-// GetDrift asks a module for the result of its last CheckDrift. The answer is [Drift].
-type GetDrift struct {
-	// Secrets shows the values of Secrets.
-	Secrets bool
-}
-
 // The modes of drift: what is done with fields that others changed.
 const (
 	DriftOff     = "off" // objects are not compared

@@ -1,30 +1,6 @@
 package messages
 
-import (
-	"fmt"
-
-	"addon-operator/hooks"
-)
-
-// ListHooks asks an owner for its hooks. The answer is [HookList].
-type ListHooks struct{}
-
-// HookList are the hooks of an owner. A module has none until they were asked for their
-// configuration, which begins when a discovery enables it.
-type HookList struct{ Hooks []hooks.Hook }
-
-// DumpSnapshots asks monitors what it holds for the hooks of an owner, or for one of them
-// when Hook is set. The answer is [SnapshotDump].
-type DumpSnapshots struct{ Owner, Hook string }
-
-// SnapshotDump are the snapshots of hooks, sorted by hook and binding.
-type SnapshotDump struct{ Bindings []BindingDump }
-
-// BindingDump is the snapshot of one binding: the objects as its hook gets them.
-type BindingDump struct {
-	BindingState
-	Snapshot []hooks.Object
-}
+import "fmt"
 
 // BindingState is the state of the watch of a kubernetes binding.
 type BindingState struct {
@@ -54,26 +30,4 @@ func (b BindingState) String() string {
 		text += fmt.Sprintf(", jqFilter failed %d times", b.FilterErrors)
 	}
 	return text
-}
-
-// ListMonitored asks the healer which objects it looks after. The answer is [Monitored].
-type ListMonitored struct{}
-
-// Monitored are the objects of releases that are watched for deletion, by module, sorted.
-type Monitored map[string][]MonitoredObject
-
-// MonitoredObject is an object of a release. Namespace is empty for one of the cluster.
-type MonitoredObject struct {
-	Group     string `json:"group,omitempty"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
-
-// String implements fmt.Stringer: namespace/Kind/name, or Kind/name.
-func (o MonitoredObject) String() string {
-	if o.Namespace == "" {
-		return o.Kind + "/" + o.Name
-	}
-	return o.Namespace + "/" + o.Kind + "/" + o.Name
 }

@@ -13,14 +13,6 @@ type SynchronizeLater struct {
 	Work  SynchronizeHook
 }
 
-// AwaitSnapshots asks monitors to send the owner a [SnapshotsComplete] as soon as all bindings of a hook
-// are complete.
-type AwaitSnapshots struct{ Owner, Hook string }
-
-// SnapshotsComplete answers AwaitSnapshots. It may be outdated when it arrives; the run of the hook
-// then finds that by GetSnapshots.
-type SnapshotsComplete struct{ Hook string }
-
 // GetSnapshots asks for the objects of all kubernetes bindings of a hook. It starts their watches
 // if they are not started yet. The answer is [Snapshots], when all of them are complete (C36), or
 // cannot be for now.
@@ -39,11 +31,12 @@ type Synchronization struct {
 	Bindings []BindingKey
 }
 
-// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over, whether
-// it succeeded or not.
+// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Shown is what
+// it has shown: the later events of these bindings go through, also those that were held (C40).
 type SynchronizationEnded struct {
 	Owner string
 	Synchronization
+	Shown []Shown
 }
 
 // Snapshots are the objects of a hook's kubernetes bindings, in their order.
@@ -64,14 +57,13 @@ type BindingSnapshot struct {
 	Seq, Instance uint64
 }
 
-// UnlockBinding lets the events of a binding through after its Synchronization; those
-// up to Seen were part of it (C40).
-type UnlockBinding struct {
+// Shown is the snapshot of a binding that a hook was shown.
+type Shown struct {
 	Watch WatchKey
-	// Instance is that of the watch whose snapshot the hook was shown. A watch that was filled again meanwhile
+	// Instance is that of the watch. A watch that was filled again meanwhile
 	// has another one, and has to be shown first.
 	Instance uint64
-	Seen     uint64
+	Seen     uint64 // the last change that was part of it
 }
 
 // Unwatch stops the watches of an owner.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,35 +73,24 @@ func (s owners) status(r *http.Request) (any, error) {
 	return display{data: all[i], text: why(all[i])}, nil
 }
 
-// hooksOf asks an owner for the hooks that it has loaded.
-func (s owners) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
-	list, err := question[messages.HookList](ctx, s.Source, ownerPath(owner), messages.ListHooks{})
-	return view.DescribeHooks(owner, list), err
-}
-
-// allHooks asks all owners for their hooks, global first, then modules in the order they run; with
-// only, that module alone. One owner that does not answer fails the whole page.
-func (s owners) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
-	owners := []string{globalOwner}
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
-		owners = append(owners, m.Name)
-	}
+// allHooks lists the hooks that are loaded, global first, then those of modules in the order they run; with only, of that
+// owner alone.
+func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
 	if only != "" {
-		name, err := s.known(only)
-		if err != nil {
+		if only, err = s.known(only); err != nil {
 			return nil, err
 		}
-		owners = []string{name}
 	}
-	all := []view.HookInfo{}
-	for _, owner := range owners {
-		found, err := s.hooksOf(ctx, owner)
-		if err != nil {
-			return nil, err
+	all = []view.HookInfo{}
+	if only == "" || only == globalOwner {
+		all = view.DescribeHooks(globalOwner, published[view.GlobalStatus](s.Inspector.Tree()).Loaded)
+	}
+	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
+		if only == "" || only == m.Name {
+			all = append(all, view.DescribeHooks(m.Name, m.Loaded)...)
 		}
-		all = append(all, found...)
 	}
-	return all, nil
+	return all, s.notStarted()
 }
 
 // listHooks answers /hook/list and /global/list, in which scripts read globalHooks, the names only. A hook
@@ -112,7 +100,7 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 	if r.URL.Path == "/global/list" {
 		only = globalOwner
 	}
-	all, err := s.allHooks(r.Context(), only)
+	all, err := s.allHooks(only)
 	for _, h := range called(s.Hanging) {
 		for i := range all {
 			if all[i].Hook == h.Hook && all[i].Hanging == nil {
@@ -171,7 +159,7 @@ func (s owners) watcher(r *http.Request) (owner, hook string, err error) {
 	if !ok {
 		return "", "", notFound("page /hook/%s not found; available: /hook/list and /hook/NAME/snapshots", asked)
 	}
-	all, err := s.allHooks(r.Context(), "")
+	all, err := s.allHooks("")
 	var known []string
 	for _, h := range all {
 		if h.Hook == hook {
@@ -192,17 +180,17 @@ func (s owners) snapshots(r *http.Request) (any, error) {
 	if owner == globalOwner {
 		owner = messages.GlobalHooks
 	}
-	dump, err := question[messages.SnapshotDump](r.Context(), s.Source, "monitors", messages.DumpSnapshots{Owner: owner, Hook: hook})
-	if err != nil {
-		return nil, err
+	var dump []view.Snapshot
+	if monitors := published[view.MonitorsReporter](s.Inspector.Tree()); monitors != nil {
+		dump = monitors.Snapshots(owner, hook)
 	}
 	byHook := map[string]map[string]snapshotDump{}
-	for _, b := range dump.Bindings {
+	for _, b := range dump {
 		if !showSecrets(r) {
-			b = view.MaskedSnapshot(b)
+			b = b.Masked()
 		}
 		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []json.RawMessage{}}
-		for _, o := range b.Snapshot {
+		for _, o := range b.Objects {
 			text, err := json.Marshal(o)
 			if err != nil {
 				return nil, fmt.Errorf("snapshot of %s: %w", b.Binding, err)
@@ -212,7 +200,7 @@ func (s owners) snapshots(r *http.Request) (any, error) {
 		if byHook[b.Hook] == nil {
 			byHook[b.Hook] = map[string]snapshotDump{}
 		}
-		byHook[b.Hook][freeName(byHook[b.Hook], b.BindingState.Binding)] = out
+		byHook[b.Hook][freeName(byHook[b.Hook], b.Binding)] = out
 	}
 	return display{data: byHook, table: snapshotTable(byHook)}, nil
 }
@@ -232,11 +220,14 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
-	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
+	var monitored map[string][]view.MonitoredObject
+	if healer := published[view.HealerReporter](s.Inspector.Tree()); healer != nil {
+		monitored = healer.Monitored()
+	}
+	only, err := r.URL.Query().Get("module"), s.notStarted()
 	if err != nil {
 		return nil, err
 	}
-	only := r.URL.Query().Get("module")
 	if only != "" {
 		if only, err = s.known(only); err != nil {
 			return nil, err
@@ -274,6 +265,11 @@ func (s owners) drift(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	drift, err := question[messages.Drift](r.Context(), s.Source, ownerPath(name), messages.GetDrift{Secrets: showSecrets(r)})
-	return display{data: drift, table: driftTable(drift)}, err
+	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
+		if m.Name == name && m.Drifted != nil {
+			drift := m.Drifted(showSecrets(r))
+			return display{data: drift, table: driftTable(drift)}, nil
+		}
+	}
+	return nil, errors.New("the module is being restarted; try again")
 }

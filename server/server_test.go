@@ -132,6 +132,9 @@ type reporter struct{ view.MonitorsStatus }
 
 func (r reporter) Monitors() view.MonitorsStatus { return r.MonitorsStatus }
 
+// Snapshots implements view.MonitorsReporter.
+func (reporter) Snapshots(string, string) []view.Snapshot { return nil }
+
 // fill makes it one in the middle of its work.
 func (h *operator) fill() {
 	now := time.Now()

@@ -16,7 +16,6 @@ import (
 	"addon-operator/actors/scenario"
 	"addon-operator/helm"
 	"addon-operator/kube"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
@@ -182,20 +181,18 @@ func stepDrift(p *player, rest string) error {
 
 // stepShowDrift prints what a module knows of its drift.
 func stepShowDrift(p *player, name string) error {
-	return p.Await(func() error {
-		got, err := p.Operator.Ask(context.Background(), "module/"+name, messages.GetDrift{})
-		if err != nil {
-			return err
+	status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus)
+	if !ok {
+		return fmt.Errorf("there is no module %s", name)
+	}
+	drift := status.Drifted(false)
+	p.Trace.Add("drift of %s: mode %s, checked %v, error %q", name, drift.Mode, !drift.Checked.IsZero(), drift.Error)
+	for _, o := range drift.Objects {
+		for _, f := range o.Fields {
+			p.Trace.Add("  %s %s: %v, the chart says %v", o.Object, f.Path, f.Found, f.Chart)
 		}
-		drift, _ := got.(messages.Drift)
-		p.Trace.Add("drift of %s: mode %s, checked %v, error %q", name, drift.Mode, !drift.Checked.IsZero(), drift.Error)
-		for _, o := range drift.Objects {
-			for _, f := range o.Fields {
-				p.Trace.Add("  %s %s: %v, the chart says %v", o.Object, f.Path, f.Found, f.Chart)
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one

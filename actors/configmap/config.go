@@ -2,6 +2,7 @@ package configmap
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -20,8 +21,8 @@ import (
 	"addon-operator/values"
 )
 
-// config owns the ConfigMap and the Secret with values: it validates what people write into them,
-// refuses a change of one as a whole (D16) or sends every owner what changed, and is their only
+// config owns the ConfigMap and the Secret with values, which are one document: it validates what people write into them,
+// refuses both as a whole (D16, D40) or sends every owner what changed, and is their only
 // writer.
 //
 // It may block on the API server: only runs that save values wait for it, and writes are bounded by
@@ -29,10 +30,13 @@ import (
 type config struct {
 	program *shared.Program
 	log     *slog.Logger
-	report  *reporter
 	started func(self *actor.PID) // begins to watch, once in the life of the process
 
 	configMap, secret *layer
+	// refused is why what is in the cluster of both is not in force; nil when it is. fromKept: the last valid
+	// contents that an earlier process has kept are in force (P3).
+	refused  error
+	fromKept bool
 	// schemas are what both are checked against (see rules). doc is what is in force of both; it
 	// changes in step with the known texts of the layers.
 	schemas decide.Schemas
@@ -41,7 +45,7 @@ type config struct {
 
 	kept      kept
 	confirmed confirmation
-	misplaced misplaced
+	misplaced []string // the values that warnMisplaced has reported
 }
 
 // Initial is the ConfigMap as it was read at the start.
@@ -56,38 +60,29 @@ type Initial struct {
 	Sections map[string]*values.Section
 	Modules  []addons.Module
 	Global   addons.Global
-	// Refused and SecretRefused say why the ConfigMap, or the Secret with values, is not in force
-	// from the start: Data and Secret are the last valid contents that were kept (P3).
-	Refused, SecretRefused error
-	Secret                 InitialSecret
+	// Refused says why what is in the cluster is not in force from the start: Data and Secret are the last valid contents
+	// that were kept (P3).
+	Refused error
+	Secret  InitialSecret
 }
 
 // New makes config with the contents that boot has read and checked. Watches begin only in
 // started, when the actor can receive what they report. What the start took from the kept content
 // counts as kept, so that it is not written again.
 func New(ctx context.Context, p *shared.Program, initial Initial) actor.Actor {
-	report := &reporter{program: p, log: p.Log}
 	c := &config{
-		program: p, log: p.Log, report: report,
-		configMap: &layer{
-			layerWords: configMapWords(), report: report, store: p.ConfigMap, deleted: errDeleted,
-			known: initial.Data, revision: initial.Revision, fromKept: initial.Refused != nil,
-		},
-		secret: &layer{
-			layerWords: secretWords(), report: report, deleted: errSecretDeleted,
-			known: initial.Secret.Data, revision: initial.Secret.Revision, fromKept: initial.SecretRefused != nil,
-		},
+		program: p, log: p.Log,
+		configMap: &layer{name: "the ConfigMap", store: p.ConfigMap, deleted: errDeleted, known: initial.Data, revision: initial.Revision, now: kube.ConfigMap{Data: initial.Data, ResourceVersion: initial.Revision}},
+		secret:    &layer{name: "the Secret with values", deleted: errSecretDeleted, known: initial.Secret.Data, revision: initial.Secret.Revision, now: kube.ConfigMap{Data: initial.Secret.Data, ResourceVersion: initial.Secret.Revision}},
 		schemas:   decide.Schemas{Sections: initial.Sections, Modules: initial.Modules},
 		global:    initial.Global,
-		confirmed: confirmation{report: report},
-		misplaced: misplaced{report: report},
+		refused:   initial.Refused, fromKept: initial.Refused != nil,
+		confirmed: confirmation{program: p},
 	}
-	c.configMap.why(initial.Refused)
-	c.secret.why(initial.SecretRefused)
 	if p.LastValid != nil {
 		c.configMap.deleted, c.secret.deleted = ErrDeletedBefore, ErrSecretDeletedBefore
 	}
-	if c.configMap.fromKept || c.secret.fromKept {
+	if c.fromKept {
 		c.kept = kept{known: true, values: kube.LastValid{Config: initial.Data, Secret: initial.Secret.Data}}
 	}
 	if !initial.Secret.Off && p.Secret != nil {
@@ -98,8 +93,7 @@ func New(ctx context.Context, p *shared.Program, initial Initial) actor.Actor {
 		c.log.Error("bug: the initial values are not valid", "err", err)
 	}
 	c.started = func(self *actor.PID) {
-		c.configMap.noticeRefused()
-		c.secret.noticeRefused()
+		c.noticeRefused()
 		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, configMapSeen{content}) })
 		if c.secret.store != nil {
 			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
@@ -136,9 +130,6 @@ func (c *config) Receive(ctx actor.Context) {
 		if left, ok := c.confirmed.remove(msg.Value); ok {
 			c.meet(ctx, c.configMap, left)
 		}
-	case messages.GetKnownConfig:
-		ctx.Respond(messages.KnownConfig{Data: c.configMap.known, Refused: c.refused()})
-		return
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
 		return
@@ -168,7 +159,7 @@ func (c *config) Receive(ctx actor.Context) {
 // would be refused, and what the path in question is.
 func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	var answer messages.ConfigChecked
-	if _, err := c.schemas.Check(msg.Data, c.secret.known); err != nil {
+	if _, err := c.schemas.Check(msg.Data, c.secret.now.Data); err != nil {
 		answer.Refused = err.Error()
 	}
 	answer.Deleted, answer.LastValid = c.configMap.isDeleted(), maps.Clone(c.configMap.known)
@@ -182,26 +173,17 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := view.ConfigStatus{Revision: c.configMap.revision, Refused: c.refused(), OnlySecret: c.configMap.refused == "" && c.secret.refused != ""}
-	if c.configMap.fromKept || c.secret.fromKept {
+	status := view.ConfigStatus{Revision: c.configMap.revision, Data: c.configMap.known}
+	if c.refused != nil {
+		status.Refused = c.refused.Error()
+	}
+	if c.fromKept {
 		status.From = c.program.LastValid.String()
 	}
 	for _, w := range decide.UnknownKeys(c.doc, values.Document{}, c.schemas.Sections) {
 		status.Unknown = append(status.Unknown, w.Public)
 	}
 	c.program.Inspector.Publish(ctx.Self(), status)
-}
-
-// refused says why the ConfigMap or the Secret in the cluster is not in force.
-func (c *config) refused() string {
-	var why []string
-	if c.configMap.refused != "" {
-		why = append(why, c.configMap.refused)
-	}
-	if c.secret.refused != "" {
-		why = append(why, view.AboutSecret+c.secret.refused)
-	}
-	return strings.Join(why, "; ")
 }
 
 func (c *config) addSections(ctx actor.Context, msg work.AddSections) {
@@ -241,7 +223,7 @@ func (c *config) offered(ctx actor.Context, msg work.OfferSections) (refused map
 // reported.
 func (c *config) sectionsKnown() {
 	if c.secret.store != nil {
-		c.misplaced.warn(c.schemas.Misplaced(c.doc))
+		c.warnMisplaced()
 	}
 	for key := range c.schemas.Sections {
 		c.program.Secrets.Know("config/"+key, c.schemas.Section(key, c.doc).Secrets().Texts())
@@ -253,72 +235,99 @@ func (c *config) sectionsKnown() {
 // absence changes nothing (D13); if it had content, its absence is refused (P1).
 func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	if l.late(content) {
+		c.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)
 		return
 	}
-	if !content.Exists() && len(l.known) > 0 {
-		l.refuse(nil, l.deleted)
-		return
-	}
-	if l == c.configMap {
+	l.now, l.seen = content, true
+	c.judge(ctx)
+	if l == c.configMap && content.Exists() {
 		// After the values with which it was written: what it allows may follow from them.
-		defer c.confirmed.seen(ctx, content.ConfirmPurge)
+		c.confirmed.seen(ctx, content.ConfirmPurge)
 	}
-	other := c.other(l)
-	if maps.Equal(content.Data, l.known) {
-		l.accept(content)
-		return
-	}
-	doc, with, err := c.check(l, content.Data)
-	if err != nil {
-		l.refuse(&content, err)
-		return
-	}
-	before := c.doc
-	l.accept(content)
-	if with != nil {
-		other.accept(*with)
-	}
-	c.doc = doc
-	c.changed(ctx, before)
-	c.sectionsKnown()
 }
 
-func (c *config) other(l *layer) *layer {
-	if l == c.secret {
-		return c.configMap
+// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it. With kept contents it waits until
+// both were seen.
+func (c *config) judge(ctx actor.Context) {
+	if c.fromKept && (!c.configMap.seen || !c.secret.seen && c.secret.store != nil) {
+		return
 	}
-	return c.secret
-}
-
-// check validates a content of one layer with the refused content of the other, which it returns if both are valid together,
-// or else with the one that is in force: a refused ConfigMap must not keep a credential from being rotated.
-func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
-	other := c.other(l)
-	if other.candidate != nil {
-		if doc, err = c.schemas.Check(c.order(l, data, other.candidate.Data)); err == nil {
-			return doc, other.candidate, nil
+	for _, l := range []*layer{c.configMap, c.secret} {
+		if l.isDeleted() {
+			c.refuse(l.deleted)
+			return
 		}
 	}
-	doc, err = c.schemas.Check(c.order(l, data, other.known))
-	return doc, nil, err
+	before, changed := c.doc, !c.configMap.inForce() || !c.secret.inForce()
+	if changed {
+		doc, err := c.schemas.Check(c.configMap.now.Data, c.secret.now.Data)
+		if err != nil {
+			c.refuse(err)
+			return
+		}
+		c.doc = doc
+	}
+	if c.refused != nil {
+		how := "the values are valid again and in force"
+		if !changed {
+			how = "the values are the last valid ones again"
+		}
+		c.log.Info(how)
+		c.notify(kube.Notice{Reason: "Accepted", Message: "The values are valid again and in force"})
+	}
+	c.refused, c.fromKept = nil, false
+	for _, l := range []*layer{c.configMap, c.secret} {
+		l.known, l.revision = maps.Clone(l.now.Data), l.now.ResourceVersion
+	}
+	if changed {
+		c.changed(ctx, before)
+		c.sectionsKnown()
+	}
 }
 
-// order returns the contents of ConfigMap and Secret, in this order, given the content of a layer
-// and that of the other.
-func (c *config) order(l *layer, its, others map[string]string) (inConfig, inSecret map[string]string) {
-	if l == c.secret {
-		return others, its
+// refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40). The same reason is logged once, but
+// counted each time.
+func (c *config) refuse(err error) {
+	c.program.Metrics.Converge.ConfigRefused.Inc()
+	if c.refused != nil && c.refused.Error() == err.Error() {
+		return
 	}
-	return its, others
+	c.refused = err
+	c.log.Error("ConfigMap and Secret are refused as a whole; the last valid values stay in force until they are fixed", "err", err)
+	c.noticeRefused()
+}
+
+// noticeRefused records why what is in the cluster is not in force, if it is not.
+func (c *config) noticeRefused() {
+	if c.refused == nil {
+		return
+	}
+	what := "The values are refused as a whole; the last valid ones stay in force: "
+	if c.fromKept {
+		what = fmt.Sprintf("The operator has started with the last valid values, from %s, which stay in force: ", c.program.LastValid)
+	}
+	c.notify(kube.Notice{Warning: true, Reason: "Refused", Message: what + values.Public(c.refused)})
+}
+
+// notify records an Event on the ConfigMap.
+func (c *config) notify(n kube.Notice) {
+	n.OnConfigMap = true
+	c.program.Notify(n)
+}
+
+// texts returns the texts of ConfigMap and Secret, in this order, with others for a layer.
+func (c *config) texts(l *layer, its map[string]string) (inConfig, inSecret map[string]string) {
+	if l == c.secret {
+		return c.configMap.known, its
+	}
+	return its, c.secret.known
 }
 
 // enablingChanged checks a refused content again: the module for which it was refused may be off by
 // now, and is not checked then (D37).
 func (c *config) enablingChanged(ctx actor.Context) {
-	for _, l := range []*layer{c.configMap, c.secret} {
-		if l.candidate != nil {
-			c.seen(ctx, l, *l.candidate)
-		}
+	if c.refused != nil {
+		c.judge(ctx)
 	}
 }
 
@@ -340,7 +349,7 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 		sentences = append(sentences, w.Public)
 	}
 	if len(unknown) > 0 {
-		c.report.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
+		c.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
 	}
 	for _, m := range c.schemas.InvalidOff(before, c.doc) {
 		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script disables it; fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
@@ -392,20 +401,13 @@ func (c *config) deliver(ctx actor.Context, key string) {
 	})
 }
 
-// misplaced is which values were reported that a schema marks as secrets while they are in the
-// ConfigMap (D41).
-type misplaced struct {
-	report *reporter
-	warned []string
-}
-
-// warn reports each of these paths once.
-func (m *misplaced) warn(paths []string) {
-	paths = slices.DeleteFunc(paths, func(path string) bool { return slices.Contains(m.warned, path) })
+// warnMisplaced reports each value once that a schema marks as a secret while it is in the ConfigMap (D41).
+func (c *config) warnMisplaced() {
+	paths := slices.DeleteFunc(c.schemas.Misplaced(c.doc), func(path string) bool { return slices.Contains(c.misplaced, path) })
 	if len(paths) == 0 {
 		return
 	}
-	m.warned = append(m.warned, paths...)
-	m.report.log.Warn("values that a schema marks as secrets are in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
-	m.report.notify(kube.Notice{Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
+	c.misplaced = append(c.misplaced, paths...)
+	c.log.Warn("values that a schema marks as secrets are in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
+	c.notify(kube.Notice{Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
 }

@@ -35,7 +35,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if msg.Key != "" && (section == nil || section.Stored().Checksum() != msg.Base) {
 		return messages.ConfigSaved{Conflict: true}
 	}
-	inConfig, inSecret, err := texts(section, msg)
+	inConfig, inSecret, err := patched(section, msg)
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
@@ -68,7 +68,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 // write sets keys of one layer (D24).
 func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) messages.ConfigSaved {
 	known, flagsChanged := c.schemas.WithKeys(l.known, set)
-	doc, err := decide.Parse(c.order(l, known, c.other(l).known))
+	doc, err := decide.Parse(c.texts(l, known))
 	if err != nil {
 		return messages.ConfigSaved{Err: fmt.Errorf("%s would not be valid: %w", l.name, err)}
 	}
@@ -77,8 +77,8 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 	left, err := l.store.Write(writing, l.known, set)
 	if errors.Is(err, kube.ErrConflict) { // left is what is in the cluster instead
 		c.meet(ctx, l, left)
-		if l.refused != "" {
-			return messages.ConfigSaved{Err: fmt.Errorf("%s was changed and is not valid: %s", l.name, l.refused)}
+		if c.refused != nil {
+			return messages.ConfigSaved{Err: fmt.Errorf("%s was changed and is not valid: %w", l.name, c.refused)}
 		}
 		return messages.ConfigSaved{Conflict: true}
 	}
@@ -90,9 +90,9 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 	return messages.ConfigSaved{FlagsChanged: flagsChanged && l == c.configMap}
 }
 
-// texts are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key. Sections that
+// patched are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key. Sections that
 // are equal are not written, so that the texts of people keep their comments (D24).
-func texts(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret map[string]*string, err error) {
+func patched(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret map[string]*string, err error) {
 	inConfig, inSecret = map[string]*string{}, map[string]*string{}
 	if msg.Key != "" && values.Checksum(section.Stored().Secret) != values.Checksum(msg.Secret) {
 		inSecret[msg.Key] = nil

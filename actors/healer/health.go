@@ -34,54 +34,43 @@ const (
 	progressDeadline = 10 * time.Minute
 )
 
-// objectStates has the health of all objects of releases. Most are current, and take only an entry
-// in known.
+// objectStates has the health of all objects of releases that were read.
 type objectStates struct {
-	objects map[helm.Object]assessed // those that are not current
-	known   map[helm.Object]bool     // all that were read since Helm has written them last
-	images  map[helm.Object]string   // of workloads
-	due     map[string]bool          // modules whose objects have changed since they last got a report
+	known map[helm.Object]assessed
+	due   map[string]bool // modules whose objects have changed since they last got a report
 }
 
-// assessed is the health of an object that is not current.
+// assessed is the health of an object.
 type assessed struct {
 	helm.Health
-	since time.Time // it is in this state, as far as this process has seen
-}
-
-func newObjectStates() objectStates {
-	return objectStates{objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, images: map[helm.Object]string{}, due: map[string]bool{}}
+	since   time.Time // it is in this state, as far as this process has seen
+	doubted bool      // Helm has written it since
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
 func (w *objectStates) learn(msg objectHealth, now time.Time) {
-	w.known[msg.object] = true
-	if msg.health.Images != "" {
-		w.images[msg.object] = msg.health.Images
-	}
-	if msg.health.State == view.ObjectCurrent {
-		delete(w.objects, msg.object)
-		return
-	}
-	if old, ok := w.objects[msg.object]; ok && old.State == msg.health.State {
+	old := w.known[msg.object]
+	if old.State == msg.health.State {
 		now = old.since
 	}
-	w.objects[msg.object] = assessed{msg.health, now}
+	if msg.health.Images == "" {
+		msg.health.Images = old.Images
+	}
+	w.known[msg.object] = assessed{Health: msg.health, since: now}
 }
 
 // doubt has objects unknown until they are read again: Helm has just written them.
 func (w *objectStates) doubt(written []helm.Object) {
 	for _, o := range written {
-		delete(w.known, o)
+		if known, ok := w.known[o]; ok {
+			known.doubted = true
+			w.known[o] = known
+		}
 	}
 }
 
 // forget is called when an object is gone. If a release still has it, it counts as unknown.
-func (w *objectStates) forget(o helm.Object) {
-	delete(w.objects, o)
-	delete(w.known, o)
-	delete(w.images, o)
-}
+func (w *objectStates) forget(o helm.Object) { delete(w.known, o) }
 
 // of sums up the health of the objects of a release, which was applied at that time.
 func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health {
@@ -90,16 +79,15 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 	}
 	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(progressDeadline.Seconds())}
 	for _, o := range objects {
-		sum.Images = append(sum.Images, strings.Fields(w.images[o])...)
-		known := w.objects[o]
-		switch {
-		case !w.known[o]:
-			known = assessed{helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, applied}
-		case known.State == "":
-			sum.Current++
-			continue
+		known := w.known[o]
+		sum.Images = append(sum.Images, strings.Fields(known.Images)...)
+		if known.State == "" || known.doubted {
+			known = assessed{Health: helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, since: applied}
 		}
 		switch known.State {
+		case view.ObjectCurrent:
+			sum.Current++
+			continue
 		case view.ObjectFailed:
 			sum.Failed++
 		case view.ObjectUnknown:
@@ -144,34 +132,24 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	}
 }
 
-// reportNow reports to one module before its run ends, and has what Helm wrote read again. The
-// report is sent before the answer to the run, so the module has it when the run ends (H25).
-func (h *healer) reportNow(ctx actor.Context, msg work.ReleaseApplied) {
-	if r := h.releases[msg.Module]; r != nil && h.program.ReleaseWatch != nil {
-		if msg.Wrote {
-			r.applied = time.Now()
-			h.states.doubt(r.objects)
-		}
-		h.states.due[msg.Module] = true
-		h.reportHealth(ctx)
-		if msg.Wrote {
-			h.assess(r.objects)
-		}
-	}
-	ctx.Respond(work.HealthReported{})
-}
-
-// reportHealth reports to modules how their objects are doing, if that has changed.
+// reportHealth reports to the modules whose objects have changed.
 func (h *healer) reportHealth(ctx actor.Context) {
 	for _, name := range slices.Sorted(maps.Keys(h.states.due)) {
-		r := h.releases[name]
-		if r == nil {
-			continue // it learned of that when it was forgotten
-		}
-		if now := h.states.of(r.standing(), r.applied); !reflect.DeepEqual(now, r.health) {
-			r.health = now
-			ctx.Send(h.program.Owner(name), work.HealthChanged{Health: now})
+		if r := h.releases[name]; r != nil {
+			h.report(ctx, name, r)
 		}
 	}
 	clear(h.states.due)
+}
+
+// report reports to a module how its objects are doing, and which are contested, if that has changed.
+func (h *healer) report(ctx actor.Context, module string, r *releaseState) {
+	now := work.HealthChanged{Contested: r.heals.contested()}
+	if h.program.ReleaseWatch != nil {
+		now.Health = h.states.of(r.standing(), r.applied)
+	}
+	if !reflect.DeepEqual(now, r.told) {
+		r.told = now
+		ctx.Send(h.program.Owner(module), now)
+	}
 }

@@ -193,11 +193,14 @@ func describeDrift(told []view.DriftedObject) string {
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-// answer answers GetDrift.
-func (d *drift) answer(secrets bool) messages.Drift {
-	answer := messages.Drift{Mode: d.program.Drift, Checked: d.checked, Error: d.failed, Objects: d.found.Changes.Shown(d.program.Secrets.Hider(), secrets)}
-	answer.Mode = cmp.Or(answer.Mode, messages.DriftOff)
-	return answer
+// shown is what pages show of the last check.
+func (d *drift) shown() func(secrets bool) messages.Drift {
+	found, drift := d.found.Changes, messages.Drift{Mode: cmp.Or(d.program.Drift, messages.DriftOff), Checked: d.checked, Error: d.failed}
+	hider := d.program.Secrets.Hider
+	return func(secrets bool) messages.Drift {
+		drift.Objects = found.Shown(hider(), secrets)
+		return drift
+	}
 }
 
 // look makes a task a look.

@@ -3,7 +3,6 @@ package modules
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,7 +10,6 @@ import (
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -122,18 +120,10 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.update(msg)
 	case messages.ForgetModule:
 		m.retire(ctx)
-	case messages.GetDrift:
-		ctx.Respond(m.drift.answer(msg.Secrets))
 	case driftDue:
 		m.drift.begin(ctx, msg)
-	case work.ObjectsGone: // for the next run, whoever causes it
-		m.release.gone = append(m.release.gone, msg.Objects...)
-	case work.ObjectsBack:
-		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
-	case messages.ObjectsContested:
-		m.release.contested = msg.Objects
 	case work.HealthChanged:
-		m.release.health = msg.Health
+		m.release.health, m.release.contested = msg.Health, msg.Contested
 	case messages.ConfirmPurge:
 		m.release.allowed = msg.Value
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
@@ -157,7 +147,7 @@ func (m *module) known() work.Known {
 	}
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
-	k.Gone, k.Allowed = slices.Clone(m.release.gone), m.release.allowed
+	k.Applied, k.Allowed = m.release.last.Action != "", m.release.allowed
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
@@ -226,9 +216,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, do fu
 	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 
-// executeRun begins a module run, if the phase allows one. The healer receives a message when it
-// begins and when it ends, so that it does not heal what the run itself deletes and creates (H13).
-// The run needs the release for itself.
+// executeRun begins a module run, if the phase allows one. The run needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
@@ -262,7 +250,6 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 	if attempt == 0 {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
-	m.program.Send(m.program.PID(work.HealerPath), work.RunBegan{Module: m.name, Absent: m.release.absent()})
 }
 
 // ran ends a module run that has succeeded. Untouched means maintenance: Helm was not asked, so
@@ -340,9 +327,9 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
-		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Loaded: m.owner.hooks.all, Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
 	})
 }

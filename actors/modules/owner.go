@@ -65,8 +65,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.hooks.bindingSynchronized(ctx, msg)
 	case messages.BindingDeferred:
 		o.hooks.bindingDeferred(ctx, msg)
-	case messages.SnapshotsComplete:
-		o.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
 	case messages.AwaitSynchronized:
 		o.hooks.await(ctx, msg)
 	case messages.RetryNow:
@@ -77,8 +75,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 		ctx.Respond(work.Handed{Known: o.self.known()})
 	case messages.GetValues:
 		ctx.Respond(o.values.answer())
-	case messages.ListHooks:
-		ctx.Respond(messages.HookList{Hooks: o.hooks.all})
 	default:
 		return false
 	}

@@ -1,30 +1,24 @@
 package modules
 
 import (
-	"slices"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/kube"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
-// moduleRelease is what a module knows of its release and of the objects in it. The healer is
-// informed of each change, because it must not heal what a run is changing, or what is to be
-// deleted (H13).
+// moduleRelease is what a module knows of its release and of the objects in it.
 type moduleRelease struct {
 	owner *owner      // of the module
 	life  *moduleLife // of the module
 
-	last      helm.Outcome  // of the last run that asked Helm; the zero value before
-	gone      []helm.Object // reported by the healer; the next run applies them again (H5)
-	contested []string      // a sentence for each object that another client deletes after each heal; replaced, because it is published
-	health    *view.Health  // of its objects; nil until the healer has assessed them
-	held      string        // why an upgrade waits for a person, and what allows it; empty for none
-	allowed   string        // what a person has allowed, until a run has ended that could use it
+	last      helm.Outcome // of the last run that asked Helm; the zero value before
+	contested []string     // a sentence for each object that another client deletes after each heal; replaced, because it is published
+	health    *view.Health // of its objects; nil until the healer has assessed them
+	held      string       // why an upgrade waits for a person, and what allows it; empty for none
+	allowed   string       // what a person has allowed, until a run has ended that could use it
 }
 
 // noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
@@ -56,32 +50,18 @@ func (r *moduleRelease) noteHeld(hold *helm.Hold) {
 	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
 }
 
-// runEnded notifies the healer that the objects are as the run has left them: what is gone from now
-// on is healed.
-func (r *moduleRelease) runEnded(ctx actor.Context) {
-	if r.life.maintenance != "" || r.life.off() { // whatever Helm did before that began
+// runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
+// whatever Helm did before that began.
+func (r *moduleRelease) runEnded(actor.Context) {
+	if r.life.maintenance != "" || r.life.off() {
 		r.forget()
-		return
 	}
-	ctx.Send(r.owner.program.PID(work.HealerPath), work.RunEnded{Module: r.owner.name, Hooks: len(r.owner.hooks.all) > 0})
-}
-
-// absent are the objects that are absent before a run begins. Without hooks nothing but Helm
-// changes them during the run, so only modules with hooks need the list: an object that a hook
-// deletes on purpose is not healed.
-func (r *moduleRelease) absent() []helm.Object {
-	watch := r.owner.program.ReleaseWatch
-	if watch == nil || len(r.owner.hooks.all) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(r.last.Objects), watch.Present)
 }
 
 // forget notifies the healer that no module owns the objects any more, so that it heals none of
 // them.
 func (r *moduleRelease) forget() {
-	r.gone = nil
-	r.owner.program.Send(r.owner.program.PID(work.HealerPath), messages.ModuleGone{Module: r.owner.name})
+	r.owner.program.Send(r.owner.program.PID(work.HealerPath), work.ReleaseApplied{Module: r.owner.name})
 }
 
 // rests reports whether nothing changes the release now and it is under no maintenance: only then

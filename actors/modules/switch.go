@@ -68,7 +68,7 @@ func (m *module) clear(ctx actor.Context) {
 	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
 	m.life.late = true
 	m.owner.reset()
-	m.loading.done, m.release.contested = false, nil
+	m.loading.done = false
 	m.release.held, m.release.allowed = "", ""
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
@@ -43,7 +42,9 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 		m.program.Metrics.Bindings.Missing(msg.Watch)
 	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
-		mon.hold(msg)
+		if mon.hold(msg) {
+			m.giveUp(ctx, msg.Watch, mon, "too many events came while its Synchronization was in progress")
+		}
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, mon, msg)
 		m.program.Metrics.Bindings.Queued(msg.Watch, mon.binding, msg.Arrived)
@@ -73,17 +74,6 @@ func describeEvent(mon *monitor, msg objectChanged) string {
 	return mon.binding.Kind + " " + name + " " + msg.Event + ", binding " + mon.binding.Name
 }
 
-// resyncHeld queues a Synchronization in place of events that were too many to be held (P5). The
-// hook has just had one, whose snapshots are older than these events.
-func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *monitor, dropped int) {
-	t := m.program.NewTask(key.Owner, messages.RunHook{
-		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: key.Binding.Index, Name: mon.binding.Name}},
-	}, messages.Cause{Activation: messages.BySync, Detail: "too many events of binding " + mon.binding.Name})
-	t.Queue, t.AllowFailure = mon.binding.Queue, mon.binding.AllowFailure
-	m.program.Runs.Overflowed(t, []work.Overflow{{Binding: mon.binding.Name, Events: dropped}})
-	m.program.Enqueue(ctx, false, t)
-}
-
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).
 func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 	b := mon.binding
@@ -105,20 +95,15 @@ func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 // kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
 func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
-// unlock ends the Synchronization of a binding: each held event becomes a task, unless the run saw
+// synchronized ends the Synchronization of a binding: each held event becomes a task, unless the run saw
 // it (C40). Not so when the binding is open already, or when the run has shown an earlier instance of
 // its watch: the number of a change means nothing to another instance, and would hide its events.
-func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
-	mon := m.watches[msg.Watch]
-	if mon == nil || mon.instance != msg.Instance || !mon.isShowing() {
+func (m *monitors) synchronized(ctx actor.Context, shown messages.Shown) {
+	mon := m.watches[shown.Watch]
+	if mon == nil || mon.instance != shown.Instance || mon.phase != showing {
 		return
 	}
-	events, dropped := mon.open(msg.Seen)
-	for _, change := range events {
+	for _, change := range mon.open(shown.Seen) {
 		m.queueEvent(ctx, mon, change)
-	}
-	m.resyncLater(ctx, msg.Watch, mon)
-	if dropped > 0 {
-		m.resyncHeld(ctx, msg.Watch, mon, dropped)
 	}
 }

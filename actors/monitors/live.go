@@ -43,7 +43,7 @@ type liveBinding struct {
 }
 
 func (mon *monitor) live(key messages.WatchKey) liveBinding {
-	return liveBinding{key, mon.binding, mon.watch, len(mon.held.events), mon.overflow}
+	return liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.overflow}
 }
 
 // Monitors implements view.MonitorsReporter.
@@ -54,6 +54,18 @@ func (l liveMonitors) Monitors() view.MonitorsStatus {
 	}
 	slices.SortFunc(s.Bindings, compareBindings)
 	return s
+}
+
+// Snapshots implements view.MonitorsReporter: whatever the snapshots have now, complete or not.
+func (l liveMonitors) Snapshots(owner, hook string) (all []view.Snapshot) {
+	for _, b := range l.bindings {
+		if b.key.Owner == owner && (hook == "" || b.key.Binding.Hook == hook) {
+			objects, _ := b.watch.Snapshot()
+			all = append(all, view.Snapshot{BindingState: b.state(), Objects: shownObjects(objects)})
+		}
+	}
+	slices.SortFunc(all, func(a, b view.Snapshot) int { return compareBindings(a.BindingState, b.BindingState) })
+	return all
 }
 
 func (b liveBinding) state() messages.BindingState {

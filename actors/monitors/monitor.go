@@ -2,7 +2,6 @@ package monitors
 
 import (
 	"log/slog"
-	"time"
 
 	"addon-operator/actors/shared"
 	"addon-operator/hooks"
@@ -12,12 +11,9 @@ import (
 type monitor struct {
 	monitorLife
 	watched
-	hook      hooks.Hook
-	binding   hooks.KubernetesBinding
-	overflow  string // why the snapshot is not kept; stays while the watch is filled again
-	overflows int    // how often it was too large; makes the delays
-
-	resync *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
+	hook     hooks.Hook
+	binding  hooks.KubernetesBinding
+	overflow string // why the snapshot is not kept; stays while the watch is filled again
 }
 
 // watched is one instance of the watch, with all that counts its changes or keeps them. It is
@@ -27,9 +23,9 @@ type watched struct {
 	watch    shared.Watch
 	instance uint64 // its number: messages of a stopped one may still arrive
 
-	runs map[int64]bool // Synchronization runs that show it to the hook now
-	seen uint64         // the change (Seq) that the Synchronization run saw last, or that became an event last
-	held heldEvents     // what came while a Synchronization runs
+	runs map[int64]bool  // Synchronization runs that show it to the hook now
+	seen uint64          // the change (Seq) that the Synchronization run saw last, or that became an event last
+	held []objectChanged // what came while a Synchronization runs, in order
 }
 
 func newWatched(watch shared.Watch, instance uint64) watched {
@@ -63,72 +59,42 @@ func (mon *monitor) runBegan(run int64) {
 // snapshots, which contain them.
 func (mon *monitor) runEnded(run int64) {
 	delete(mon.runs, run)
-	if mon.isShowing() && len(mon.runs) == 0 {
-		mon.held = heldEvents{}
+	if mon.phase == showing && len(mon.runs) == 0 {
+		mon.held = nil
 		mon.become(filled)
 	}
 }
 
-// hold keeps an event until the Synchronization has succeeded.
-func (mon *monitor) hold(msg objectChanged) {
-	if mon.held.add(msg, mon.hook.Config.Version == hooks.V0) {
-		mon.become(flooded)
+// hold keeps an event until the Synchronization has succeeded, and reports whether that is one too many.
+func (mon *monitor) hold(msg objectChanged) (tooMany bool) {
+	mon.held = append(mon.held, msg)
+	bytes := 0
+	for _, held := range mon.held {
+		bytes += len(held.Object.Object) + len(held.Object.FilterResult)
 	}
+	return len(mon.held) > shared.MaxTriggers || bytes > shared.MaxWaiting
 }
 
-// open ends the Synchronization. It returns the held events that the run did not see (C40). If too
-// many came to be held, it returns their number instead.
-func (mon *monitor) open(seen uint64) (events []objectChanged, dropped int) {
+// open ends the Synchronization. It returns the held events that the run did not see (C40).
+func (mon *monitor) open(seen uint64) (events []objectChanged) {
 	mon.seen = max(mon.seen, seen)
-	for _, change := range mon.held.events {
+	for _, change := range mon.held {
 		if change.Seq > mon.seen {
 			events = append(events, change)
 			mon.seen = change.Seq
 		}
 	}
-	dropped = mon.held.dropped
-	mon.held = heldEvents{}
+	mon.held = nil
 	clear(mon.runs)
 	mon.become(open)
-	return events, dropped
+	return events
 }
 
-// giveUp stops a watch whose snapshot is too large, with all that it has held. When it is filled
+// giveUp stops a watch that is too large, with all that it has held. When it is filled
 // again it begins like a new one.
-func (mon *monitor) giveUp() {
+func (mon *monitor) giveUp(why string) {
 	mon.watch.Stop()
-	mon.overflow = mon.watch.State().Message
-	mon.overflows++
+	mon.overflow = why
 	mon.watched = newWatched(mon.watch, mon.instance)
 	mon.become(tooLarge)
-}
-
-func (mon *monitor) stop() {
-	mon.watch.Stop()
-	if mon.resync != nil {
-		mon.resync.Stop()
-	}
-}
-
-// heldEvents are the events that came while a Synchronization runs, in order. After too many only
-// their number is known: another Synchronization replaces them.
-type heldEvents struct {
-	events         []objectChanged
-	bytes, dropped int
-}
-
-// add holds another event, and reports whether that is one too many. Protocol v0 has no
-// Synchronization that could replace events, so there the oldest are dropped.
-func (h *heldEvents) add(msg objectChanged, dropOldest bool) (flooded bool) {
-	size := func(c objectChanged) int { return len(c.Object.Object) + len(c.Object.FilterResult) }
-	over := func() bool { return len(h.events) > shared.MaxTriggers || h.bytes > shared.MaxWaiting }
-	h.events = append(h.events, msg)
-	for h.bytes += size(msg); over() && dropOldest; h.events = h.events[1:] {
-		h.bytes -= size(h.events[0])
-	}
-	if !over() {
-		return false
-	}
-	*h = heldEvents{dropped: len(h.events)}
-	return true
 }

@@ -53,24 +53,18 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.again(ctx, msg)
 	case objectChanged:
 		m.objectChanged(ctx, msg)
-	case messages.UnlockBinding:
-		m.unlock(ctx, msg)
-	case messages.SynchronizationEnded: // also after a success: UnlockBinding came before it
+	case messages.SynchronizationEnded:
 		m.waiters.cancel(msg.Run)
+		for _, shown := range msg.Shown {
+			m.synchronized(ctx, shown)
+		}
 		for mon := range m.watches.shownBy(msg.Owner, msg.Synchronization) {
 			mon.runEnded(msg.Run)
 		}
 	case messages.SynchronizeLater:
 		m.waiters.synchronize(ctx, msg)
-	case messages.AwaitSnapshots:
-		m.waiters.await(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
-	case messages.DumpSnapshots:
-		ctx.Respond(m.watches.dump(msg))
-		return
-	case resyncDue:
-		m.resync(ctx, msg)
 	case lookAgain:
 		m.waiters.lookAgain(ctx)
 	case *actor.Started:
@@ -108,7 +102,7 @@ func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 		return false
 	}
 	if mon.hook.Config != hook.Config {
-		mon.stop()
+		mon.watch.Stop()
 		delete(m.watches, key)
 		return false
 	}
@@ -172,5 +166,5 @@ func (m *monitors) watchSynced(ctx actor.Context, msg watchSynced) {
 // answered with an error.
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
-	m.waiters.unwatched(ctx, msg.Owner, func(string) bool { return true })
+	m.waiters.unwatched(ctx, msg.Owner)
 }

@@ -8,41 +8,32 @@ import (
 
 // monitorPhase is how far the watch of a binding is, and what is done with its events.
 //
-//	filling -synced-> filled -GetSnapshots-> showing -UnlockBinding-> open
+//	filling -synced-> filled -GetSnapshots-> showing -SynchronizationEnded-> open
 //	showing -SynchronizationEnded-> filled     (the hook has failed)
-//	showing -objectChanged-> flooded -UnlockBinding-> open
-//	flooded -SynchronizationEnded-> filled
 //
 // Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing
-// they are held. In flooded there were too many, so another Synchronization replaces them. In open
-// they become tasks. In each phase the snapshot may become too large:
+// they are held. In open they become tasks. In each phase the snapshot, or what is held, may become too large:
 //
 //	filling -overflow-> tooLarge     filled -overflow-> tooLarge     open -overflow-> tooLarge
-//	showing -overflow-> tooLarge     flooded -overflow-> tooLarge
-//	tooLarge -watchAgain-> refilling -synced-> filled
-//	refilling -overflow-> tooLarge
+//	showing -overflow-> tooLarge     tooLarge -watchAgain-> filling
 type monitorPhase string
 
 const (
-	filling   monitorPhase = "filling"
-	filled    monitorPhase = "filled"
-	showing   monitorPhase = "showing"
-	flooded   monitorPhase = "flooded"
-	open      monitorPhase = "open"
-	tooLarge  monitorPhase = "tooLarge"
-	refilling monitorPhase = "refilling"
+	filling  monitorPhase = "filling"
+	filled   monitorPhase = "filled"
+	showing  monitorPhase = "showing"
+	open     monitorPhase = "open"
+	tooLarge monitorPhase = "tooLarge"
 )
 
 // Phases are the changes of phase that are drawn above.
 func Phases() shared.Phases[monitorPhase] {
 	return shared.Phases[monitorPhase]{
-		filling:   {filled, tooLarge},
-		refilling: {filled, tooLarge},
-		filled:    {showing, tooLarge},
-		showing:   {filled, flooded, open, tooLarge},
-		flooded:   {filled, open, tooLarge},
-		open:      {tooLarge},
-		tooLarge:  {refilling},
+		filling:  {filled, tooLarge},
+		filled:   {showing, tooLarge},
+		showing:  {filled, open, tooLarge},
+		open:     {tooLarge},
+		tooLarge: {filling},
 	}
 }
 
@@ -59,9 +50,4 @@ func (l *monitorLife) become(to monitorPhase) {
 }
 
 // isFilled: the snapshot was complete once, and was not too large since.
-func (l *monitorLife) isFilled() bool {
-	return l.phase != filling && l.phase != tooLarge && l.phase != refilling
-}
-
-// isShowing: a Synchronization run shows the snapshot to the hook.
-func (l *monitorLife) isShowing() bool { return l.phase == showing || l.phase == flooded }
+func (l *monitorLife) isFilled() bool { return l.phase != filling && l.phase != tooLarge }

@@ -14,13 +14,12 @@ import (
 )
 
 // snapshotWaiters is the part of monitors that knows who waits until the snapshots of a hook are
-// complete: runs, Synchronizations that were deferred (C16), and owners that have skipped order hooks.
+// complete: runs, and Synchronizations that were deferred (C16).
 type snapshotWaiters struct {
 	program *shared.Program
 	watches watches
 	runs    []snapshotRequest
 	later   []messages.SynchronizeLater // deferred Synchronizations
-	awaited []messages.AwaitSnapshots   // order hooks that were skipped
 	looking bool                        // a lookAgain is on its way
 }
 
@@ -53,33 +52,21 @@ func (s *snapshotWaiters) cancel(run int64) {
 	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == run })
 }
 
-// synchronize keeps a Synchronization that was deferred; a newer one replaces an equal one.
+// synchronize keeps a Synchronization that was deferred, as one with an equal one that waits.
 func (s *snapshotWaiters) synchronize(ctx actor.Context, msg messages.SynchronizeLater) {
-	s.later = append(slices.DeleteFunc(s.later, deferred(msg.Owner, msg.Work)), msg)
+	s.later = append(slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool {
+		same := l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
+		if same {
+			msg.Work.Late, msg.Work.Instead = msg.Work.Late || l.Work.Late, msg.Work.Instead || l.Work.Instead
+		}
+		return same
+	}), msg)
 	s.queueLater(ctx)
 }
 
-// defers reports whether a Synchronization is kept.
-func (s *snapshotWaiters) defers(owner string, w messages.SynchronizeHook) bool {
-	return slices.ContainsFunc(s.later, deferred(owner, w))
-}
-
-func deferred(owner string, w messages.SynchronizeHook) func(messages.SynchronizeLater) bool {
-	return func(l messages.SynchronizeLater) bool {
-		return l.Owner == owner && l.Work.Hook == w.Hook && slices.Equal(l.Work.Bindings, w.Bindings)
-	}
-}
-
-func (s *snapshotWaiters) await(ctx actor.Context, msg messages.AwaitSnapshots) {
-	if !slices.Contains(s.awaited, msg) {
-		s.awaited = append(s.awaited, msg)
-	}
-	s.queueLater(ctx)
-}
-
-// unwatched drops what waits for the snapshots of some hooks of an owner, whose watches are gone.
-func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string, of func(hook string) bool) {
-	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner && of(l.Hook.Name) })
+// unwatched drops what waits for the snapshots of the hooks of an owner, whose watches are gone.
+func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string) {
+	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner })
 	s.serve(ctx)
 }
 
@@ -144,8 +131,7 @@ func (s *snapshotWaiters) answer(ctx actor.Context) {
 	s.lookLater(ctx)
 }
 
-// queueLater queues the deferred Synchronizations whose bindings are complete by now. What waits
-// for the same snapshots is notified after them: the hook must see its objects before events (C40).
+// queueLater queues the deferred Synchronizations whose bindings are complete by now.
 func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool {
 		complete := s.watches.complete(l.Owner, l.Hook.Name)
@@ -156,13 +142,6 @@ func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 		}
 		return complete
 	})
-	s.awaited = slices.DeleteFunc(s.awaited, func(a messages.AwaitSnapshots) bool {
-		complete := s.watches.complete(a.Owner, a.Hook)
-		if complete {
-			ctx.Send(s.program.Owner(a.Owner), messages.SnapshotsComplete{Hook: a.Hook})
-		}
-		return complete
-	})
 	s.lookLater(ctx)
 }
 
@@ -170,8 +149,7 @@ func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 // itself, so what waits for nothing else needs no timer.
 func (s *snapshotWaiters) lookLater(ctx actor.Context) {
 	due := len(s.runs) > 0 ||
-		slices.ContainsFunc(s.later, func(l messages.SynchronizeLater) bool { return s.watches.filled(l.Owner, l.Hook.Name) }) ||
-		slices.ContainsFunc(s.awaited, func(a messages.AwaitSnapshots) bool { return s.watches.filled(a.Owner, a.Hook) })
+		slices.ContainsFunc(s.later, func(l messages.SynchronizeLater) bool { return s.watches.filled(l.Owner, l.Hook.Name) })
 	if !due || s.looking {
 		return
 	}

@@ -3,7 +3,6 @@ package monitors
 import (
 	"errors"
 	"iter"
-	"slices"
 
 	"addon-operator/actors/work"
 	"addon-operator/hooks"
@@ -95,23 +94,8 @@ func shownObjects(objects []kube.Object) []hooks.Object {
 func (w watches) stop(which func(messages.WatchKey, *monitor) bool) {
 	for key, mon := range w {
 		if which(key, mon) {
-			mon.stop()
+			mon.watch.Stop()
 			delete(w, key)
 		}
 	}
-}
-
-// dump answers DumpSnapshots for a page: whatever the snapshots have now, complete or not. Secrets
-// in it are hidden by the receiver.
-func (w watches) dump(msg messages.DumpSnapshots) messages.SnapshotDump {
-	dump := messages.SnapshotDump{}
-	for key, mon := range w {
-		if key.Owner != msg.Owner || msg.Hook != "" && key.Binding.Hook != msg.Hook {
-			continue
-		}
-		objects, _ := mon.watch.Snapshot()
-		dump.Bindings = append(dump.Bindings, messages.BindingDump{BindingState: mon.live(key).state(), Snapshot: shownObjects(objects)})
-	}
-	slices.SortFunc(dump.Bindings, func(a, b messages.BindingDump) int { return compareBindings(a.BindingState, b.BindingState) })
-	return dump
 }

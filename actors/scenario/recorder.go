@@ -108,9 +108,6 @@ func (r *recorder) withoutTime(config *hooks.Config) {
 		})
 		config.Schedules[i].Parsed = never{}
 	}
-	for i := range config.Kubernetes {
-		config.Kubernetes[i].ResynchronizationPeriod = 0
-	}
 	config.Settings.ExecutionMinInterval, config.Settings.ExecutionBurst = 0, 0
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -16,9 +15,6 @@ import (
 
 // outside is how many runs and deletes may go on outside of their queues at a time, or more with more parallel modules.
 const outside = 4
-
-// NewsDelay is how late a watch may report what a hook has written or deleted before its run ended.
-const NewsDelay = 250 * time.Millisecond
 
 // Program is what all actors share. After the start only its atomic fields change, each by the one
 // actor that is named next to it, so that every goroutine may read it.

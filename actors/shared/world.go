@@ -30,7 +30,7 @@ type World struct {
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
 	// PromptReleaseWatch: ReleaseWatch reports each change before the call that makes it returns, as in
-	// scenarios. So the healer does not gather reports, and none of a hook's changes arrives after the run.
+	// scenarios. So the healer does not gather reports.
 	PromptReleaseWatch bool
 	// Notices may be nil: then there are no Events.
 	Notices Notices

@@ -119,17 +119,15 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 func (h HookJob) skip(w messages.RunHook, reason error, resync bool) {
 	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
-		if !resync {
-			h.run.Tell(MonitorsPath, messages.AwaitSnapshots{Owner: h.job.Owner, Hook: h.hook.Name})
-		}
-		return
+		w.Triggers = nil
 	}
-	for _, s := range Synchronizations(h.hook) {
+	due := Synchronizations(h.hook)
+	for i, s := range due {
 		shows := func(t messages.Trigger) bool {
 			return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index)
 		}
-		if !resync && slices.ContainsFunc(w.Triggers, shows) {
-			s.Again, s.Instead = true, true
+		s.Again, s.Instead, s.Late = true, slices.ContainsFunc(w.Triggers, shows), w.Triggers == nil && i == len(due)-1
+		if !resync && (s.Instead || s.Late) {
 			h.later(s)
 		}
 	}
@@ -229,8 +227,8 @@ func (e *waitingError) Error() string { return e.reason }
 
 // Synchronize runs a hook for the objects that exist already, and lets the events of these bindings
 // through afterwards (C40). A failure that the binding allows counts as a success (F12). The
-// monitors hold the events until SynchronizationEnded or UnlockBinding, so every way out sends one
-// of them, unless a retry continues this very Synchronization.
+// monitors hold the events until SynchronizationEnded, so every way out sends it, unless a retry continues this very
+// Synchronization.
 func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 	if e, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, synchronizationStep(w)); done {
 		h.synchronized(w, e)
@@ -246,8 +244,9 @@ func (h HookJob) synchronize(w messages.SynchronizeHook) error {
 		synchronization.Bindings = append(synchronization.Bindings, BindingKey(h.hook, i))
 	}
 	e := effects{hook: h.hook, step: synchronizationStep(w), synchronization: synchronization}
+	opened := false
 	defer func() {
-		if _, due := h.job.Unfinished.due(h.job.Task.ID); !due { // else the next attempt goes on, and its events stay held
+		if _, due := h.job.Unfinished.due(h.job.Task.ID); !opened && !due { // else the next attempt goes on, and its events stay held
 			h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: synchronization})
 		}
 	}()
@@ -262,7 +261,7 @@ func (h HookJob) synchronize(w messages.SynchronizeHook) error {
 	for _, i := range w.Bindings {
 		shown := snapshots.Bindings[i]
 		watch := messages.WatchKey{Owner: h.job.Owner, Binding: BindingKey(h.hook, i)}
-		e.unlocks = append(e.unlocks, messages.UnlockBinding{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
+		e.shown = append(e.shown, messages.Shown{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
 	}
 	first := h.hook.Config.Kubernetes[w.Bindings[0]]
 	e.allowFailure = first.AllowFailure
@@ -281,7 +280,8 @@ func (h HookJob) synchronize(w messages.SynchronizeHook) error {
 			h.allowed(first.Name, err)
 		}
 	}
-	h.openBindings(w, e)
+	opened = true
+	h.synchronized(w, e)
 	return nil
 }
 
@@ -291,17 +291,11 @@ func (h HookJob) allowed(binding string, err error) {
 	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
 }
 
-// synchronized ends a Synchronization whose hook ran in an earlier attempt at the task.
+// synchronized ends a Synchronization that has succeeded: events go through that the hook has not seen.
 func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
-	h.openBindings(w, e)
-	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization})
-}
-
-// openBindings lets the events through that the hook has not seen at its Synchronization.
-func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
-	for _, unlock := range e.unlocks {
-		h.run.Tell(MonitorsPath, unlock)
-		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: unlock.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
+	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization, Shown: e.shown})
+	for _, shown := range e.shown {
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: shown.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
 	}
 }
 

@@ -30,9 +30,9 @@ type Known struct {
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
 	CRDsDue        int    // CRDs are to be installed before hooks; a number for ModuleRan, 0 when they need not be
-	// Gone are objects of the release that Helm must apply again; Drifted are those to correct.
-	Gone, Drifted []helm.Object
-	Allowed       string // deletions that a person has allowed, as helm.Module.Allowed
+	Applied        bool   // Helm was asked since the module was enabled
+	Drifted        []helm.Object
+	Allowed        string // deletions that a person has allowed, as helm.Module.Allowed
 
 	// CRDs is the CRDsDue that this attempt has dealt with.
 	CRDs int

@@ -106,10 +106,6 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 	if err != nil {
 		return nil, err
 	}
-	released, err := supervisor.Ask[Released](run, HealerPath, GetReleased{})
-	if err != nil {
-		return nil, err
-	}
 	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
 	if err != nil {
 		return nil, err
@@ -127,8 +123,11 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		if !slices.Contains(d.Before, m.Name) {
 			continue
 		}
-		_, ran := released.Objects[m.Name]
-		if !ran && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
+		module, err := supervisor.Ask[Handed](run, OwnerPath(m.Name), HandOver{})
+		if err != nil {
+			return nil, err
+		}
+		if !module.Known.Applied && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
 			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
 				"whether it has objects of this release", m.Name)
 		}

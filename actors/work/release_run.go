@@ -14,6 +14,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -104,7 +105,7 @@ func (r releaseJob) ownCRDs() error {
 func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
-	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
+	m.Drifted, m.Allowed = r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Progress = r.operation, r.job.progress(r.run, "installing objects")
 	m.GiveUp = r.run.Context().Done()
 	m.Orphaned = func(release string) (bool, error) {
@@ -127,12 +128,9 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)
 	}
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
-	applied := ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, r.job.Known.Gone, wrote}
+	applied := ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, wrote}
 	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, applied); err != nil {
 		return outcome, err // the run is cancelled
-	}
-	if len(r.job.Known.Gone) > 0 {
-		r.run.Tell(OwnerPath(r.job.Owner), ObjectsBack{r.job.Known.Gone})
 	}
 	return outcome, nil
 }
@@ -177,18 +175,21 @@ func (r releaseJob) deployed() (bool, error) {
 	return slices.Contains(releases, r.job.Owner), nil
 }
 
-// ReleaseApplied says to the healer which objects a release has. It is answered when the module has a report of their
-// health: it is not ready with what was current before, or without any.
+// ReleaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is
+// answered when the module has a report of their health: it is not ready with what was current before, or without any.
 type ReleaseApplied struct {
 	Module  string
 	Objects []helm.Object
 	Ends    map[helm.Object]bool // that end by themselves; true: they have
-	Back    []helm.Object        // of those that were gone
 	Wrote   bool                 // Helm wrote objects: what is known of their health is out of date
 }
 
 // HealthReported answers ReleaseApplied.
 type HealthReported struct{}
 
-// ObjectsBack says to a module what Helm has applied again.
-type ObjectsBack struct{ Objects []helm.Object }
+// HealthChanged notifies a module how the objects of its release are doing; without Health it has none. Contested has a
+// sentence for each object that is deleted again after each heal.
+type HealthChanged struct {
+	Health    *view.Health
+	Contested []string
+}

@@ -21,10 +21,10 @@ type effects struct {
 	metrics []hooks.Metric
 	// allowFailure: operations that fail are given up (F12).
 	allowFailure bool
-	// synchronization is what the run was for; its events are held until it has ended. unlocks opens
-	// its bindings then.
+	// synchronization is what the run was for; its events are held until it has ended. shown is
+	// what the hook has seen then.
 	synchronization messages.Synchronization
-	unlocks         []messages.UnlockBinding
+	shown           []messages.Shown
 
 	committed bool // the values are in force; before that a retry runs the hook again
 }

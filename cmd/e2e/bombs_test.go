@@ -121,7 +121,7 @@ func TestFloodOfViolations(t *testing.T) {
 			peak := bounded(o)
 			o.ready()
 			h.setConfig(map[string]string{"one": c.values})
-			o.expect("ERROR", "the ConfigMap is refused")
+			o.expect("ERROR", "ConfigMap and Secret are refused")
 			expectPeak(t, what, peak)
 		})
 	}

@@ -102,10 +102,10 @@ func TestBombInTheConfigMap(t *testing.T) {
 		{"nothing but mistakes", "two", "[" + strings.Repeat("{a,a},", 150_000) + "]\n", `ConfigMap key two: line 1: key "a" is already set in line 1`},
 	} {
 		h.setConfig(map[string]string{bomb.key: bomb.text})
-		expectAll(t, o.expect("ERROR", "the ConfigMap is refused"), bomb.says)
+		expectAll(t, o.expect("ERROR", "ConfigMap and Secret are refused"), bomb.says)
 		expectPeak(t, bomb.what, peak)
 		h.setConfig(map[string]string{bomb.key: ""})
-		o.expect("the ConfigMap has its last valid content again")
+		o.expect("the values are the last valid ones again")
 	}
 	// What is just wide is accepted. It is more nodes than any person writes.
 	h.setConfig(map[string]string{"nobody": "l: [" + strings.Repeat("1,", 45_000) + "]\n"})
@@ -388,7 +388,7 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2")
 
 	h.createConfigMap("third", strings.Repeat("x", 700_000), labels) // also too large without the second one
-	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "narrow the binding")
+	o.expect("ERROR", "a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "narrow the binding")
 	h.becomes("the state of the binding", "1", func() string {
 		return o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`)
 	})

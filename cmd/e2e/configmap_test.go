@@ -82,7 +82,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, refused) || strings.Contains(body, "one.size") {
 		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
 	}
-	const notice = "The ConfigMap is refused since the start; the last valid values of Secret "
+	const notice = "ConfigMap and Secret are refused since the start; the last valid values of Secret "
 	expectAll(t, o.body("/"), notice)
 	expectAll(t, o.body("/metrics"), "addon_operator_config_values_refused 1\n")
 	if list := o.command("module", "list"); !strings.HasPrefix(list, notice) || !strings.Contains(list, "one.size") {

@@ -149,7 +149,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	h.awaitConfigMap("well", "coded", base64.StdEncoding.EncodeToString([]byte(plantedLayer)))
 
 	h.setSecret(map[string]string{"well": "token: " + plantedRefused + "\n"})
-	o.expect("the Secret with values is refused", "well.token: must have at most 40 characters")
+	o.expect("ConfigMap and Secret are refused", "well.token: must have at most 40 characters")
 	o.expect("cannot use ***, nor")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})

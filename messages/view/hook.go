@@ -47,9 +47,9 @@ func (b BindingInfo) String() string {
 }
 
 // DescribeHooks returns what the hooks of an owner run on.
-func DescribeHooks(owner string, l messages.HookList) []HookInfo {
-	out := make([]HookInfo, 0, len(l.Hooks))
-	for _, h := range l.Hooks {
+func DescribeHooks(owner string, loaded []hooks.Hook) []HookInfo {
+	out := make([]HookInfo, 0, len(loaded))
+	for _, h := range loaded {
 		out = append(out, HookInfo{Owner: owner, Hook: h.Name, ConfigVersion: h.Config.Version, Bindings: describeBindings(h.Config)})
 	}
 	return out

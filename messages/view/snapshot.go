@@ -9,19 +9,25 @@ import (
 	"addon-operator/values"
 )
 
-// MaskedSnapshot returns a snapshot without what is or looks like a secret: everything that was
+// Snapshot is that of one binding: the objects as its hook gets them.
+type Snapshot struct {
+	messages.BindingState
+	Objects []hooks.Object
+}
+
+// Masked returns the snapshot without what is or looks like a secret: everything that was
 // read from a Secret, and in other objects values below keys that look like those of secrets.
-func MaskedSnapshot(d messages.BindingDump) messages.BindingDump {
-	isSecret := strings.EqualFold(strings.TrimSuffix(d.Kind, "s"), "secret")
-	masked := make([]hooks.Object, len(d.Snapshot))
-	for i, o := range d.Snapshot {
+func (s Snapshot) Masked() Snapshot {
+	isSecret := strings.EqualFold(strings.TrimSuffix(s.Kind, "s"), "secret")
+	masked := make([]hooks.Object, len(s.Objects))
+	for i, o := range s.Objects {
 		masked[i] = hooks.Object{
 			Object:       maskedJSON(o.Object, values.MaskObject),
 			FilterResult: maskedJSON(o.FilterResult, func(tree any) any { return values.Mask(tree, isSecret) }),
 		}
 	}
-	d.Snapshot = masked
-	return d
+	s.Objects = masked
+	return s
 }
 
 // maskedJSON masks a JSON text; text that is no JSON is hidden as a whole.

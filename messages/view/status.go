@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -120,6 +121,9 @@ type ModuleStatus struct {
 	// Runs in progress, hooks loaded.
 	Runs  int `json:"runs"`
 	Hooks int `json:"hooks"`
+	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a discovery
+	// enables it.
+	Loaded []hooks.Hook `json:"-"`
 	// Release is the revision of the last Helm action, 0 for none.
 	Release int `json:"releaseRevision,omitempty"`
 	// Namespace of the release, empty for that of the operator (H20).
@@ -131,6 +135,8 @@ type ModuleStatus struct {
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that others changed, as far as they are watched.
 	Drift []DriftedObject `json:"drift,omitempty"`
+	// Drifted is what the last check has found, with the values of Secrets if they are asked for; nil before a check.
+	Drifted func(secrets bool) messages.Drift `json:"-"`
 	// Health is how the objects of the release are doing; nil when there are none, or they are not
 	// watched.
 	Health *Health `json:"health,omitempty"`
@@ -198,8 +204,9 @@ func (s ModuleStatus) String() string {
 
 // GlobalStatus is what the global hooks publish about themselves.
 type GlobalStatus struct {
-	Hooks int `json:"hooks"`
-	Runs  int `json:"runs"`
+	Hooks  int          `json:"hooks"`
+	Loaded []hooks.Hook `json:"-"` // these hooks
+	Runs   int          `json:"runs"`
 	// Values is the beginning of the checksum of the global values.
 	Values  string        `json:"valuesChecksum"`
 	Failing []FailingTask `json:"failing,omitempty"`
@@ -296,23 +303,19 @@ func (s ConvergeStatus) String() string {
 	return text
 }
 
-// AboutSecret begins a refusal of the Secret with values, where refusals of the ConfigMap are shown
-// as well.
-const AboutSecret = "the Secret with values: "
-
 // ConfigStatus is what config publishes about itself.
 type ConfigStatus struct {
 	// Revision is the resourceVersion of the ConfigMap that is in force.
 	Revision string `json:"resourceVersion"`
 	// Refused says why a newer content, or the deletion, is not in force.
 	Refused string `json:"refused,omitempty"`
-	// OnlySecret: the Secret with values is refused, and the ConfigMap is in force.
-	OnlySecret bool `json:"onlySecret,omitempty"`
 	// From names where the values in force come from when the operator started with the last
 	// valid ones (P3).
 	From string `json:"lastValidFrom,omitempty"`
 	// Unknown are the keys that belong to no module, each a sentence.
 	Unknown []string `json:"unknown,omitempty"`
+	// Data is the content of the ConfigMap that is in force. It is not changed.
+	Data map[string]string `json:"-"`
 }
 
 // String implements fmt.Stringer.
@@ -329,15 +332,11 @@ func (s ConfigStatus) String() string {
 // Notice is the sentence for people while the ConfigMap or the Secret with values is not in force;
 // empty when it is.
 func (s ConfigStatus) Notice() string {
-	what, why := "The ConfigMap", s.Refused
-	if s.OnlySecret {
-		what, why = "The Secret with values", strings.TrimPrefix(why, AboutSecret)
-	}
 	switch {
 	case s.From != "":
-		return fmt.Sprintf("%s is refused since the start; the last valid values of %s are in force: %s", what, s.From, why)
+		return fmt.Sprintf("ConfigMap and Secret are refused since the start; the last valid values of %s are in force: %s", s.From, s.Refused)
 	case s.Refused != "":
-		return what + " is refused; its last valid content stays in force: " + why
+		return "ConfigMap and Secret are refused; their last valid content stays in force: " + s.Refused
 	}
 	return ""
 }
@@ -351,7 +350,11 @@ type MonitorsStatus struct {
 
 // MonitorsReporter is a status that is computed when it is read, because watches change without a
 // message.
-type MonitorsReporter interface{ Monitors() MonitorsStatus }
+type MonitorsReporter interface {
+	Monitors() MonitorsStatus
+	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding. They have secrets.
+	Snapshots(owner, hook string) []Snapshot
+}
 
 // complete counts the bindings whose snapshots are what the cluster has.
 func (s MonitorsStatus) complete() (n int) {
@@ -450,7 +453,19 @@ type HealerStatus struct {
 
 // HealerReporter is a status that is computed when it is read, because watches change without a
 // message.
-type HealerReporter interface{ Healer() HealerStatus }
+type HealerReporter interface {
+	Healer() HealerStatus
+	// Monitored are the objects of releases that are watched for deletion, by module, sorted.
+	Monitored() map[string][]MonitoredObject
+}
+
+// MonitoredObject is an object of a release. Namespace is empty for one of the cluster.
+type MonitoredObject struct{ Kind, Namespace, Name string }
+
+// String implements fmt.Stringer: namespace/Kind/name, or Kind/name.
+func (o MonitoredObject) String() string {
+	return strings.TrimPrefix(o.Namespace+"/"+o.Kind+"/"+o.Name, "/")
+}
 
 // String implements fmt.Stringer.
 func (s HealerStatus) String() string {

@@ -377,8 +377,6 @@ func (s ConfigStatus) Next() string {
 	switch {
 	case s.Refused == "" || strings.Contains(s.Refused, " is deleted; "):
 		return ""
-	case s.OnlySecret:
-		return "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"
 	}
-	return "fix the ConfigMap, for example with addon-operator values set or unset; it is read again at once, and an Event with the reason Accepted follows"
+	return "fix ConfigMap or Secret, for example with addon-operator values set or unset; it is read again at once, and an Event with the reason Accepted follows"
 }

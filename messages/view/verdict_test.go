@@ -132,8 +132,7 @@ func TestNextOfTheOthers(t *testing.T) {
 	for _, c := range [][2]string{
 		{GlobalStatus{Failing: []FailingTask{{Hook: "g.sh"}}}.Next(), "addon-operator logs global g.sh"},
 		{ConfigStatus{}.Next(), ""},
-		{ConfigStatus{OnlySecret: true, Refused: "the Secret is deleted; create it again"}.Next(), ""},
-		{ConfigStatus{OnlySecret: true, Refused: "no"}.Next(), "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"},
+		{ConfigStatus{Refused: "the Secret is deleted; create it again"}.Next(), ""},
 		{describe("PersistentVolume a"), "kubectl describe persistentvolume a"},
 	} {
 		if c[0] != c[1] {
