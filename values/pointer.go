@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -147,15 +146,11 @@ func lookup(tree any, path pointer) (any, bool) {
 
 // dotted writes a path as users write it: someModule.a.b[2]["odd key"]. The tree distinguishes
 // lists from maps; where it does not have the path, elements are keys.
-func dotted(tree any, path pointer) string { return dottedUpTo(tree, path, math.MaxInt) }
-
-// dottedUpTo is dotted with keys cut that are longer than a limit, in bytes.
-func dottedUpTo(tree any, path pointer, limit int) string {
+func dotted(tree any, path pointer) string {
 	var out strings.Builder
 	for i, element := range path {
 		_, inList := tree.([]any)
 		tree, _ = lookup(tree, pointer{element})
-		element = Shorten(element, limit)
 		switch {
 		case inList:
 			out.WriteString("[" + element + "]")
