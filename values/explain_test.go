@@ -135,9 +135,9 @@ func TestExplainUnknownPaths(t *testing.T) {
 func TestExplainConfigPatches(t *testing.T) {
 	section, err := sectionOf(t, "m", nil, "{a: 0}", "").WithConfig(yamlTree(t, "{b: 1}"), Origin{Revision: "1", Time: at(1)})
 	wantError(t, err)
-	section, err = section.PatchConfig(patchOf(t, `[{"op":"add","path":"/m/a","value":{"x":1,"w":2}},{"op":"add","path":"/m/list","value":[]}]`), hookOrigin("one.sh", 2))
+	section, err = section.PatchConfig(patchOf(t, `[{"op":"add","path":"/m/a","value":{"x":1,"w":2}},{"op":"add","path":"/m/list","value":[]}]`), hookOrigin("one.sh", 2), true)
 	wantError(t, err)
-	section, err = section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/list/-","value":"e"}`), hookOrigin("two.sh", 3))
+	section, err = section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/list/-","value":"e"}`), hookOrigin("two.sh", 3), true)
 	wantError(t, err)
 	wantStory(t, section, "a", "m.a.w: ConfigMap one.sh#2@12:02 2", "m.a.x: ConfigMap one.sh#2@12:02 1")
 	wantStory(t, section, "b", "m.b: ConfigMap rv1@12:01 1")
@@ -162,7 +162,7 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 			case 0:
 				changed, err = section.WithConfig(randomMap(r, 3), by)
 			case 1:
-				changed, err = section.PatchConfig(Patch{randomRFCOperation(r, section.Config())}, by)
+				changed, err = section.PatchConfig(Patch{randomRFCOperation(r, section.Config())}, by, true)
 			default:
 				changed, err = section.Patch(Patch{randomRFCOperation(r, section.Merged())}, by)
 			}

@@ -139,6 +139,6 @@ func TestPatchIsBounded(t *testing.T) {
 	wantError(t, err)
 	_, err = section.Patch(appending, Origin{})
 	wantError(t, err, "section m after the patch", "more than 1 MiB")
-	_, err = section.PatchConfig(patchOf(t, `[{"op":"add","path":"/m/x","value":`+text(1<<19)+`}]`), Origin{})
+	_, err = section.PatchConfig(patchOf(t, `[{"op":"add","path":"/m/x","value":`+text(1<<19)+`}]`), Origin{}, true)
 	wantError(t, err)
 }

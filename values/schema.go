@@ -24,6 +24,7 @@ type Schemas struct {
 	config *schema // openapi/config-values.yaml; nil = no such file, here and below
 	values *schema // openapi/values.yaml, extended
 	helm   *schema // the same with x-required-for-helm
+	marks  marked  // in both files
 }
 
 // schema is one compiled file: it validates values, fills in defaults and records which values are
@@ -32,9 +33,8 @@ type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
-	defaults *annotations   // nil for none
-	marks    *annotations   // what it marks with x-secret; nil for nothing
-	keys     *annotations   // which keys objects have; nil for none
+	defaults applied
+	keys     applied        // which keys objects have
 	programs map[string]int // of its patterns, see work
 	idle     []string       // rules in it that are not evaluated
 }
@@ -85,6 +85,13 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
+	var roots []*jsonschema.Schema
+	for _, one := range []*schema{schemas.config, schemas.values} {
+		if one != nil {
+			roots = append(roots, one.compiled)
+		}
+	}
+	schemas.marks = marked{annotated(false, func(s *jsonschema.Schema) bool { return s.WriteOnly }, roots...)}
 	return &schemas, nil
 }
 
@@ -144,9 +151,8 @@ func (s *schema) compile(root map[string]any, forHelm bool) error {
 	if err != nil {
 		return compileError(err)
 	}
-	s.defaults = annotationsOf(s.compiled, true, treeDefault)
-	s.marks = annotationsOf(s.compiled, false, func(s *jsonschema.Schema) bool { return s.WriteOnly })
-	s.keys = annotationsOf(s.compiled, false, func(s *jsonschema.Schema) bool { return namesKeys(s) || isOpen(s) })
+	s.defaults = annotated(true, treeDefault, s.compiled)
+	s.keys = annotated(false, func(s *jsonschema.Schema) bool { return namesKeys(s) || isOpen(s) }, s.compiled)
 	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
 	return nil
 }

@@ -8,8 +8,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// annotations find what a schema says about values beside what the library checks: their defaults (D7, D34), which keys
-// they have (D31), and that they are secrets (D41). The compiled schema has all of it. They are immutable and shared.
+// applied are the schemas that speak about one value, of those that lead to an annotation: what a schema says beside what
+// the library checks. There are three: defaults (D7, D34), which keys objects have (D31), and what is secret (D41). The
+// compiled schema has all of them. They are immutable and shared; the zero value says nothing.
+type applied struct {
+	in      *annotations
+	schemas []*jsonschema.Schema
+}
+
+// annotations are all schemas with one kind of annotation.
 type annotations struct {
 	// always: only what applies in any case counts: properties, items, allOf and $ref, not the alternatives of anyOf
 	// and oneOf, because which of them applies depends on the value to be completed.
@@ -17,8 +24,8 @@ type annotations struct {
 	leads  map[*jsonschema.Schema]bool // whether the schema, or one below it, is annotated
 }
 
-// annotationsOf looks through a compiled schema; nil for one without annotations.
-func annotationsOf(root *jsonschema.Schema, always bool, has func(*jsonschema.Schema) bool) *annotations {
+// annotated looks through compiled schemas, and returns what speaks about the whole section.
+func annotated(always bool, has func(*jsonschema.Schema) bool, roots ...*jsonschema.Schema) applied {
 	a := &annotations{always, map[*jsonschema.Schema]bool{}}
 	above, known := map[*jsonschema.Schema][]*jsonschema.Schema{}, map[*jsonschema.Schema]bool{}
 	var found []*jsonschema.Schema
@@ -35,7 +42,9 @@ func annotationsOf(root *jsonschema.Schema, always bool, has func(*jsonschema.Sc
 			}
 		}
 	}
-	visit(root)
+	for _, root := range roots {
+		visit(root)
+	}
 	for len(found) > 0 {
 		last := found[len(found)-1]
 		found = found[:len(found)-1]
@@ -43,10 +52,7 @@ func annotationsOf(root *jsonschema.Schema, always bool, has func(*jsonschema.Sc
 			a.leads[last], found = true, append(found, above[last]...)
 		}
 	}
-	if !a.leads[root] {
-		return nil
-	}
-	return a
+	return applied{a, a.collect(nil, roots)}
 }
 
 // same returns the schemas that apply to the same value as one, as part of it. not and if are left out: they do not
@@ -64,23 +70,24 @@ func (a *annotations) same(s *jsonschema.Schema) []*jsonschema.Schema {
 
 // partsOf returns the schemas for parts of the value.
 func partsOf(s *jsonschema.Schema) []*jsonschema.Schema {
-	all := slices.Concat(slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)))
-	for _, one := range []any{s.AdditionalProperties, s.Items} {
-		switch one := one.(type) {
-		case *jsonschema.Schema:
-			all = append(all, one)
-		case []*jsonschema.Schema:
-			all = append(all, one...)
-		}
+	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	all := slices.Concat(slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), itemsOf(s))
+	if additional != nil {
+		all = append(all, additional)
 	}
 	return all
 }
 
-// together returns schemas and all others that apply to the same value, those that lead to an annotation.
-func (a *annotations) together(schemas ...*jsonschema.Schema) []*jsonschema.Schema {
-	return a.collect(nil, schemas)
+// itemsOf returns the schemas for elements of a list; several if each is for one position, which OpenAPI does not have.
+func itemsOf(s *jsonschema.Schema) []*jsonschema.Schema {
+	if items, ok := s.Items.(*jsonschema.Schema); ok {
+		return []*jsonschema.Schema{items}
+	}
+	positions, _ := s.Items.([]*jsonschema.Schema)
+	return positions
 }
 
+// collect adds schemas and all others that apply to the same value.
 func (a *annotations) collect(found, schemas []*jsonschema.Schema) []*jsonschema.Schema {
 	for _, s := range schemas {
 		if a.leads[s] && !slices.Contains(found, s) {
@@ -90,12 +97,25 @@ func (a *annotations) collect(found, schemas []*jsonschema.Schema) []*jsonschema
 	return found
 }
 
-// key returns the schemas for the value of a key.
-func (a *annotations) key(schemas []*jsonschema.Schema, key string) (found []*jsonschema.Schema) {
-	for _, s := range schemas {
-		found = append(found, schemasForKey(s, key)...)
+// key returns what speaks about the value of a key.
+func (a applied) key(key string) applied {
+	var found []*jsonschema.Schema
+	for _, s := range a.schemas {
+		found = a.in.collect(found, schemasForKey(s, key))
 	}
-	return a.together(found...)
+	return applied{a.in, found}
+}
+
+// element returns what speaks about the elements of a list. What is said of single positions counts for all, but not a
+// default.
+func (a applied) element() applied {
+	var found []*jsonschema.Schema
+	for _, s := range a.schemas {
+		if _, one := s.Items.(*jsonschema.Schema); one || !a.in.always {
+			found = a.in.collect(found, itemsOf(s))
+		}
+	}
+	return applied{a.in, found}
 }
 
 // schemasForKey returns those of one schema, by the rule of JSON Schema: additionalProperties count only for keys that
@@ -114,20 +134,4 @@ func schemasForKey(s *jsonschema.Schema, key string) (found []*jsonschema.Schema
 		found = append(found, additional)
 	}
 	return found
-}
-
-// items returns the schemas for the elements of a list. What is said of single positions, which OpenAPI does not have, counts
-// for all elements, but for defaults.
-func (a *annotations) items(schemas []*jsonschema.Schema) (found []*jsonschema.Schema) {
-	for _, s := range schemas {
-		switch items := s.Items.(type) {
-		case *jsonschema.Schema:
-			found = append(found, items)
-		case []*jsonschema.Schema:
-			if !a.always {
-				found = append(found, items...)
-			}
-		}
-	}
-	return a.together(found...)
 }

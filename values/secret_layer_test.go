@@ -103,11 +103,11 @@ func TestConfigPatchIsDivided(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			section := secretSection(t, c.config, c.secret)
-			changed, err := section.PatchConfig(patchOf(t, c.patch), Origin{Hook: "h"})
+			changed, err := section.PatchConfig(patchOf(t, c.patch), Origin{Hook: "h"}, true)
 			wantError(t, err)
 			wantYAML(t, "the ConfigMap", changed.Stored().InConfigMap(), c.wantConfig)
 			wantYAML(t, "the Secret", changed.Stored().Secret, c.wantSecret)
-			all, err := section.WithoutStore().PatchConfig(patchOf(t, c.patch), Origin{})
+			all, err := section.PatchConfig(patchOf(t, c.patch), Origin{}, false)
 			wantError(t, err)
 			if all.Stored().Secret != nil || Checksum(all.Config()) != Checksum(changed.Config()) {
 				t.Errorf("without a Secret: %v and %v", all.Stored().InConfigMap(), all.Stored().Secret)

@@ -96,9 +96,8 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	r := &report{schema: s, key: key, value: section, secret: secret, most: maxFindings}
 	err := errTooMuchWork
 	if s.affordable(section) {
-		if err = s.compiled.Validate(section); s.keys != nil {
-			r.unknown(s.keys.together(s.compiled), section, nil)
-		}
+		err = s.compiled.Validate(section)
+		r.unknown(s.keys, section, nil)
 	}
 	if failure, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		r.add(failure)
@@ -133,24 +132,24 @@ type report struct {
 
 // unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those of
 // alternatives that it does not fit. A map is open if none names a key, or if one of them says so.
-func (r *report) unknown(schemas []*jsonschema.Schema, tree any, at pointer) {
-	if len(schemas) == 0 {
+func (r *report) unknown(keys applied, tree any, at pointer) {
+	if len(keys.schemas) == 0 {
 		return
 	}
 	switch v := tree.(type) {
 	case []any:
-		items := r.schema.keys.items(schemas)
-		for i, element := range v {
-			r.unknown(items, element, append(slices.Clip(at), strconv.Itoa(i)))
+		element := keys.element()
+		for i, child := range v {
+			r.unknown(element, child, append(slices.Clip(at), strconv.Itoa(i)))
 		}
 	case map[string]any:
-		closed := slices.ContainsFunc(schemas, namesKeys) && !slices.ContainsFunc(schemas, isOpen)
+		closed := slices.ContainsFunc(keys.schemas, namesKeys) && !slices.ContainsFunc(keys.schemas, isOpen)
 		for _, key := range sortedKeys(v) {
 			names := func(s *jsonschema.Schema) bool { return len(schemasForKey(s, key)) > 0 }
-			if below := append(slices.Clip(at), key); closed && !slices.ContainsFunc(schemas, names) {
+			if below := append(slices.Clip(at), key); closed && !slices.ContainsFunc(keys.schemas, names) {
 				r.say(below, unknownKey)
 			} else if isContainer(v[key]) {
-				r.unknown(r.schema.keys.key(schemas, key), v[key], below)
+				r.unknown(keys.key(key), v[key], below)
 			}
 		}
 	}
