@@ -46,12 +46,11 @@ func splitPointer(text string) (pointer, error) {
 
 // unescape reads ~1 as / and ~0 as ~, in this order, so that ~01 stays ~1.
 func unescape(element string) (string, error) {
-	for i := range len(element) {
-		if element[i] == '~' && (i+1 == len(element) || (element[i+1] != '0' && element[i+1] != '1')) {
-			return "", fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
-		}
+	plain := strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~")
+	if strings.Count(element, "~") != strings.Count(element, "~0")+strings.Count(element, "~1") {
+		return "", fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~"), nil
+	return plain, nil
 }
 
 // mustPointer reads the path of an operation, which was checked when it was parsed.

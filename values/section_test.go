@@ -183,7 +183,7 @@ func TestSectionsAreSafeForReaders(t *testing.T) {
 
 func TestSavedPatchesCannotBeChangedFromOutside(t *testing.T) {
 	section := patched(t, sectionOf(t, "m", nil, "{}", ""), `{"op":"add","path":"/m/a","value":1}`)
-	section.View(true).Patches[0].Path = "/m/b"
+	section.Saved(true)[0].Path = "/m/b"
 	if got := section.saved[0].Path; got != "/m/a" {
 		t.Errorf("saved path is %s", got)
 	}

@@ -318,7 +318,7 @@ func isPlain(node *yaml.Node) bool {
 
 // resolvePlain returns the value of an unquoted scalar, as sigs.k8s.io/yaml reads it, with two
 // differences that D4 requires: integers beyond 64 bits stay integers, and a number without a
-// fraction is an integer. keyIs and isSafePlain rely on it as well, so reading and writing agree.
+// fraction is an integer. isSafePlain relies on it as well, so reading and writing agree.
 func resolvePlain(text string) (any, error) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
