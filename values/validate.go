@@ -201,24 +201,26 @@ func (r *report) alternatives(failure *jsonschema.ValidationError, keyword strin
 		one := *r
 		one.cut, one.most, one.found = false, maxReasons, nil
 		one.add(cause)
-		var texts, publicTexts []string
-		for _, v := range one.finish() {
-			below := strings.TrimPrefix(strings.TrimPrefix(v.Path, r.path(at)), ".")
-			if below != "" {
-				below += ": "
-			}
-			texts, publicTexts = append(texts, below+v.Message), append(publicTexts, below+v.Public)
-		}
-		if one.cut {
-			texts, publicTexts = append(texts, "…"), append(publicTexts, "…")
-		}
-		if reason := strings.Join(texts, " and "); !slices.Contains(reasons, reason) {
-			reasons, public = append(reasons, reason), append(public, strings.Join(publicTexts, " and "))
+		reason, open := one.reason(r.path(at))
+		if !slices.Contains(reasons, reason) {
+			reasons, public = append(reasons, reason), append(public, open)
 		}
 	}
 	none := fmt.Sprintf("fits none of the alternatives of %s: ", keyword)
 	r.say(at, none+strings.Join(reasons, "; or "))
 	r.found[len(r.found)-1].Public = Shorten(none+strings.Join(public, "; or "), maxMessage)
+}
+
+// reason joins the findings about one alternative, with paths below the value, and the same without values.
+func (r *report) reason(path string) (message, public string) {
+	var messages, publics []string
+	for _, v := range r.finish() {
+		below := strings.TrimPrefix(strings.TrimPrefix(v.Path, path)+": ", ".")
+		below = strings.TrimPrefix(below, ": ")
+		messages, publics = append(messages, below+v.Message), append(publics, below+v.Public)
+	}
+	more := map[bool]string{true: " and …"}[r.cut]
+	return strings.Join(messages, " and ") + more, strings.Join(publics, " and ") + more
 }
 
 // leaf reports a failure that has no other reason.
@@ -295,15 +297,8 @@ func lastElement(location string) string { return location[strings.LastIndexByte
 
 // located parses a location that the compiler reports: a JSON pointer with the escapes of a URL.
 func located(location string) pointer {
-	path, err := splitPointer(location)
-	if err != nil {
-		return nil
-	}
-	for i, element := range path {
-		if plain, err := url.PathUnescape(element); err == nil {
-			path[i] = plain
-		}
-	}
+	plain, _ := url.PathUnescape(location)
+	path, _ := splitPointer(plain)
 	return path
 }
 
@@ -346,18 +341,12 @@ func sentence(keyword string, limit any) string {
 // alternatives lists the values of enum, as many as fit into half a message.
 func alternatives(enum any) string {
 	list, _ := enum.([]any)
-	var out []byte
+	texts := make([]string, len(list))
 	for i, item := range list {
-		if len(out) > maxMessage/2 {
-			return fmt.Sprintf("%s and %d others", Shorten(string(out), maxMessage/2), len(list)-i)
-		}
-		if i > 0 {
-			out = append(out, ", "...)
-		}
 		text, _ := JSON(item)
-		out = append(out, text...)
+		texts[i] = string(text)
 	}
-	return string(out)
+	return Shorten(strings.Join(texts, ", "), maxMessage/2)
 }
 
 // typeNames names types as describe does, so that "must be" and "is" match.
