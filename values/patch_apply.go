@@ -94,7 +94,7 @@ func (p Patch) change(key string, section any) (patched any, err error) {
 	if text, err = operations.ApplyWithOptions(text, options); err != nil {
 		return nil, err
 	}
-	tree, err := decodeJSON(text, 1+maxDepth) // one for the key of the section
+	tree, err := decodeJSON(text)
 	m, _ := tree.(map[string]any)
 	patched, found := m[key]
 	if !found || err != nil {
@@ -161,7 +161,7 @@ func (o Operation) failure(tree any, err error) error {
 		return errors.New("the test failed: the value is different")
 	case errors.As(err, &copied):
 		return errTooLarge
-	case errors.Is(err, errTooDeep), errors.Is(err, errTestsBetween):
+	case errors.Is(err, errTestsBetween):
 		return err
 	case o.From != "":
 		err = absence(tree, mustPointer(o.From), false)

@@ -89,7 +89,7 @@ func (f *filler) count(key string, value any) any {
 // treeDefault makes a tree of a default, which the library keeps as it has read it, and reports whether there is one.
 func treeDefault(s *jsonschema.Schema) bool {
 	if s.Default != nil {
-		s.Default, _ = normalise(s.Default, maxDepth)
+		s.Default, _ = normalise(s.Default)
 	}
 	return s.Default != nil
 }

@@ -25,8 +25,6 @@ import (
 func ParseYAML(data []byte) (any, error) {
 	documents, err := ParseYAMLDocuments(data)
 	switch {
-	case err != nil && json.Valid(data):
-		return ParseJSON(data)
 	case err != nil || len(documents) == 0:
 		return nil, err
 	case len(documents) > 1:
@@ -54,6 +52,9 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 		var node yaml.Node
 		if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
 			return documents, nil
+		} else if err != nil && json.Valid(data) { // with escapes that the library does not read
+			tree, err := ParseJSON(data)
+			return []YAMLDocument{{tree, &yaml.Node{Content: []*yaml.Node{{Line: 1, Column: 1}}}}}, err
 		} else if err != nil {
 			return nil, syntaxError(err, data)
 		}

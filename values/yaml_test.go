@@ -81,6 +81,7 @@ func TestParseYAMLRefuses(t *testing.T) {
 		want       []string
 	}{
 		{"duplicate keys", "a: 1\nb: 2\na: 3\n", []string{`line 3: key "a" is already set in line 1`}},
+		{"duplicate keys in JSON", `{"a":1,"a":2}`, []string{`line 1: key "a" is already set in line 1`}},
 		{"duplicate keys in the depth", "a:\n  - {x: 1, x: 2}\n", []string{`line 2: key "x"`}},
 		{"keys that are alike after unquoting", "a: 1\n'a': 2\n", []string{"line 2"}},
 		{"fractions as keys", "a:\n  80.5: x\n  1.0: x\n  1e3: x", []string{`line 2: key 80.5 is a number, not a string; write "80.5" in quotes`}},
