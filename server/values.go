@@ -134,7 +134,7 @@ func (s owners) section(page string) func(*http.Request) (any, error) {
 			return nil, err
 		}
 		if page == "patches" {
-			patches := own.Section.View(secrets).Patches
+			patches := own.Section.Saved(secrets)
 			return display{data: patches, table: patchTable(patches)}, nil
 		}
 		part := partOf(own, page, secrets)
@@ -151,10 +151,14 @@ func (s owners) section(page string) func(*http.Request) (any, error) {
 
 // partOf is the part of the values that a page shows, masked unless secrets are requested.
 func partOf(v messages.Values, page string, secrets bool) any {
+	tree := v.Section.Merged()
 	if page == "config" {
-		return v.Section.View(secrets).Config
+		tree = v.Section.Config()
 	}
-	return v.Section.View(secrets).Merged
+	if !secrets {
+		tree = v.Section.Secrets().Hide(tree)
+	}
+	return tree
 }
 
 // explainPage shows where values come from: ?module=NAME&path=PATH, or a path that begins

@@ -35,7 +35,7 @@
 // # Schemas
 //
 // Schemas are OpenAPI v3 in YAML. They are translated into JSON Schema 2019-09 and compiled once.
-// The translation closes objects and applies x-extend and x-required-for-helm. Defaults and secrets are annotations of
-// the compiled schema. The library validates; its work is estimated before (work.go), and its failures become
-// sentences (validate.go).
+// The translation applies x-extend and x-required-for-helm. Defaults, secrets and the keys that objects may have are
+// annotations of the compiled schema. The library validates; its work is estimated before (work.go), and its failures
+// become sentences (validate.go).
 package values

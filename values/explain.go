@@ -49,7 +49,7 @@ type Leaf struct {
 }
 
 // Explain returns the sources of the values at a path. A path to a map explains all leaves below
-// it, also those that a hook has removed; "*" matches any key. Paths are dotted (a.b[2]) or JSON
+// it, also those that a hook has removed. Paths are dotted (a.b[2]) or JSON
 // pointers (/a/b/2), with or without the key of the section; an empty one explains everything. The
 // error for a path that was never set lists the existing keys.
 //
@@ -60,16 +60,16 @@ func (s *Section) Explain(path string) ([]Leaf, error) {
 	if err != nil {
 		return nil, err
 	}
-	pattern, err := h.pattern(path)
+	asked, err := h.asked(path)
 	if err != nil {
 		return nil, err
 	}
 	var leaves []Leaf
-	for _, at := range h.explained(pattern) {
+	for _, at := range h.explained(asked) {
 		leaves = append(leaves, h.leaf(at))
 	}
 	if len(leaves) == 0 {
-		return nil, h.unknown(pattern)
+		return nil, h.unknown(asked)
 	}
 	return leaves, nil
 }
@@ -128,8 +128,7 @@ type stage struct {
 	tree   any
 	// layer is what a file, ConfigMap, Secret or patch contains; nil for defaults.
 	layer any
-	path  pointer // of the operation of a patch, without the key; else nil
-	reach pointer // the container above the first list on its path: elsewhere it has no effect
+	reach pointer // of an operation, the container above the first list on its path: elsewhere it has no effect
 }
 
 // stagesOf computes the section again and keeps each step; the last one is the merged result.
@@ -140,12 +139,9 @@ func stagesOf(s *Section) (all []stage) {
 	tree := s.unpatched
 	for _, operation := range s.saved {
 		tree = operation.over(tree, mustPointer(operation.Path)[1:])
-		st := stage{
-			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree,
-			path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
-		}
+		st := stage{source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree, reach: mustPointer(aboveLists(operation.Path))[1:]}
 		if operation.HasValue {
-			st.layer = putAt(nil, st.path, operation.Value)
+			st.layer = putAt(nil, mustPointer(operation.Path)[1:], operation.Value)
 		}
 		all = append(all, st)
 	}
@@ -211,10 +207,10 @@ func (h history) configOrigin(path pointer, st stage) Origin {
 
 // explained lists the paths of all leaves that match: those in force, and those that a later layer
 // removed.
-func (h history) explained(pattern pointer) []pointer {
+func (h history) explained(asked pointer) []pointer {
 	found := map[string]pointer{}
 	note := func(path pointer, value any) {
-		if path, ok := pattern.matches(path, value); ok {
+		if path, ok := asked.matches(path, value); ok {
 			found[path.String()] = path
 		}
 	}
@@ -224,13 +220,9 @@ func (h history) explained(pattern pointer) []pointer {
 			note(path, value)
 		}
 	}
-	for i, st := range h.stages {
-		if st.path == nil {
+	for _, st := range h.stages { // an operation that one removes is not saved
+		if st.reach == nil {
 			eachLeaf(st.tree, nil, gone)
-		} else if i > 0 { // what an operation removed was at its path or below it
-			if before, ok := lookup(h.stages[i-1].tree, st.path); ok {
-				eachLeaf(before, st.path, gone)
-			}
 		}
 	}
 	paths := make([]pointer, 0, len(found))
@@ -269,28 +261,22 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 	}
 }
 
-// anyKey is the element of a pattern that matches any key.
-const anyKey = "*"
-
-// matches returns the path that a pattern selects at a leaf: that of the leaf if it is at or below
-// the pattern, or a place inside of it if the leaf is a list and the pattern goes deeper.
+// matches returns the path that a user asked for at a leaf: that of the leaf if it is at or below it, or a place inside
+// of it if the leaf is a list and the path goes deeper.
 func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
-	for i := range min(len(p), len(path)) {
-		if p[i] != anyKey && p[i] != path[i] {
-			return nil, false
-		}
-	}
-	if len(p) <= len(path) {
+	switch {
+	case p.contains(path):
 		return path, true
+	case !path.contains(p):
+		return nil, false
 	}
-	within := p[len(path):]
-	_, ok := lookup(leaf, within)
-	return slices.Concat(path, within), ok
+	_, ok := lookup(leaf, p[len(path):])
+	return p, ok
 }
 
-// pattern parses a path that a user gave and removes the key of the section in front, unless the
+// asked parses a path that a user gave and removes the key of the section in front, unless the
 // section itself has a key of that name.
-func (h history) pattern(text string) (pointer, error) {
+func (h history) asked(text string) (pointer, error) {
 	path, err := ParsePath(text)
 	if err != nil {
 		return nil, err
@@ -304,18 +290,18 @@ func (h history) pattern(text string) (pointer, error) {
 }
 
 // unknown explains how far a path that was never set leads, and which keys exist there.
-func (h history) unknown(pattern pointer) error {
-	for i := range pattern {
-		value, _ := lookup(h.merged, pattern[:i])
-		if _, ok := lookup(value, pattern[i:i+1]); ok || pattern[i] == anyKey {
+func (h history) unknown(asked pointer) error {
+	for i := range asked {
+		value, _ := lookup(h.merged, asked[:i])
+		if _, ok := lookup(value, asked[i:i+1]); ok {
 			continue
 		}
 		m, ok := value.(map[string]any)
 		if !ok {
-			return fmt.Errorf("there is no %s: %s is %s", h.dotted(pattern), h.dotted(pattern[:i]), describe(value))
+			return fmt.Errorf("there is no %s: %s is %s", h.dotted(asked), h.dotted(asked[:i]), describe(value))
 		}
 		keys := Shorten(strings.Join(sortedKeys(m), ", "), 2*maxWord)
-		return fmt.Errorf("there is no %s; %s has %s", h.dotted(pattern), h.dotted(pattern[:i]), cmp.Or(keys, "no keys"))
+		return fmt.Errorf("there is no %s; %s has %s", h.dotted(asked), h.dotted(asked[:i]), cmp.Or(keys, "no keys"))
 	}
 	return errors.New("there are no values")
 }

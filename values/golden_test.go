@@ -131,7 +131,7 @@ func playStep(section *Section, key string, step txtar.File) (*Section, error) {
 		return nil, err
 	}
 	if strings.HasPrefix(step.Name, "config-patch") {
-		return section.PatchConfig(patch, Origin{})
+		return section.PatchConfig(patch, Origin{}, true)
 	}
 	return section.Patch(patch, Origin{})
 }

@@ -20,15 +20,15 @@ func ParseJSON(data []byte) (any, error) {
 	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
 	}
-	tree, err := decodeJSON(data, maxDepth)
+	tree, err := decodeJSON(data)
 	if err == nil {
 		err = bounded(tree)
 	}
 	return tree, err
 }
 
-// decodeJSON is ParseJSON without the limit of the size, for so many levels of lists and maps.
-func decodeJSON(data []byte, levels int) (any, error) {
+// decodeJSON is ParseJSON without the limits.
+func decodeJSON(data []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var raw any
@@ -38,7 +38,7 @@ func decodeJSON(data []byte, levels int) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	return normalise(raw, levels)
+	return normalise(raw)
 }
 
 // jsonError adds the line to an error of the decoder. Syntax errors have an offset of their own;
@@ -62,20 +62,17 @@ func lineAt(data []byte, offset int64) int {
 
 // normalise converts the json.Numbers of a freshly decoded value into the numbers of a tree. It
 // writes into its argument, which is not shared yet.
-func normalise(raw any, levels int) (tree any, err error) {
-	if levels == 0 && isContainer(raw) {
-		return nil, errTooDeep
-	}
+func normalise(raw any) (tree any, err error) {
 	switch v := raw.(type) {
 	case map[string]any:
 		for key, child := range v {
-			if v[key], err = normalise(child, levels-1); err != nil {
+			if v[key], err = normalise(child); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i, child := range v {
-			if v[i], err = normalise(child, levels-1); err != nil {
+			if v[i], err = normalise(child); err != nil {
 				return nil, err
 			}
 		}

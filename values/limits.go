@@ -28,11 +28,7 @@ const (
 	maxWord = 100
 	// maxMessage bounds what is reported about one value, in bytes: a schema may have any number of
 	// alternatives.
-	maxMessage = 8 << 10
-	// maxExplanation bounds all that is reported about one section, in bytes.
-	maxExplanation = 256 << 10
-	// maxElement bounds how much of a key a path repeats, in bytes.
-	maxElement = 256
+	maxMessage = 2 << 10
 )
 
 var (

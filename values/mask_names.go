@@ -41,7 +41,7 @@ var (
 
 // looksSecret reports whether a key looks like that of a secret.
 func looksSecret(key string) bool {
-	if len(key) > maxElement {
+	if len(key) > 256 {
 		return true // nor is it searched for each value below it
 	}
 	vague := slices.DeleteFunc(wordsOf(key), func(word string) bool { return word == "author" || word == "authors" })

@@ -94,7 +94,7 @@ func (p Patch) change(key string, section any) (patched any, err error) {
 	if text, err = operations.ApplyWithOptions(text, options); err != nil {
 		return nil, err
 	}
-	tree, err := decodeJSON(text, 1+maxDepth) // one for the key of the section
+	tree, err := decodeJSON(text)
 	m, _ := tree.(map[string]any)
 	patched, found := m[key]
 	if !found || err != nil {
@@ -113,8 +113,7 @@ func (p Patch) change(key string, section any) (patched any, err error) {
 // 01, +1, -0. Such a change could not be found again when it is saved.
 func (p Patch) oddIndex(tree any) bool {
 	for _, o := range p {
-		for _, text := range []string{o.Path, o.From} {
-			path := mustPointer(text)
+		for _, path := range o.paths() {
 			for i, element := range path {
 				container, ok := lookup(tree, path[:i])
 				if !ok {
@@ -139,16 +138,12 @@ func (p Patch) split(section any) (part any, rest map[string]any) {
 	}
 	touched := map[string]any{}
 	for _, o := range p {
-		for _, path := range []string{o.Path, o.From} {
-			if path == "" {
-				continue
-			}
-			below := mustPointer(path)
-			if len(below) < 2 {
+		for _, path := range o.paths() {
+			if len(path) < 2 {
 				return section, nil
 			}
-			if value, ok := fields[below[1]]; ok {
-				touched[below[1]] = value
+			if value, ok := fields[path[1]]; ok {
+				touched[path[1]] = value
 			}
 		}
 	}
@@ -166,7 +161,7 @@ func (o Operation) failure(tree any, err error) error {
 		return errors.New("the test failed: the value is different")
 	case errors.As(err, &copied):
 		return errTooLarge
-	case errors.Is(err, errTooDeep), errors.Is(err, errTestsBetween):
+	case errors.Is(err, errTestsBetween):
 		return err
 	case o.From != "":
 		err = absence(tree, mustPointer(o.From), false)

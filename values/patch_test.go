@@ -300,7 +300,7 @@ func TestPatchOfListSections(t *testing.T) {
 	_, err = section.Patch(patchOf(t, `{"op":"add","path":"/camel/x","value":1}`), Origin{})
 	wantError(t, err, `/camel is a list of 1, "x" is not an index of it`)
 
-	config, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/camel/-","value":"new"}`), Origin{})
+	config, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/camel/-","value":"new"}`), Origin{}, true)
 	wantError(t, err)
 	wantYAML(t, "config", config.Config(), "[new]")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,12 +46,11 @@ func splitPointer(text string) (pointer, error) {
 
 // unescape reads ~1 as / and ~0 as ~, in this order, so that ~01 stays ~1.
 func unescape(element string) (string, error) {
-	for i := range len(element) {
-		if element[i] == '~' && (i+1 == len(element) || (element[i+1] != '0' && element[i+1] != '1')) {
-			return "", fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
-		}
+	plain := strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~")
+	if strings.Count(element, "~") != strings.Count(element, "~0")+strings.Count(element, "~1") {
+		return "", fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~"), nil
+	return plain, nil
 }
 
 // mustPointer reads the path of an operation, which was checked when it was parsed.
@@ -147,15 +145,11 @@ func lookup(tree any, path pointer) (any, bool) {
 
 // dotted writes a path as users write it: someModule.a.b[2]["odd key"]. The tree distinguishes
 // lists from maps; where it does not have the path, elements are keys.
-func dotted(tree any, path pointer) string { return dottedUpTo(tree, path, math.MaxInt) }
-
-// dottedUpTo is dotted with keys cut that are longer than a limit, in bytes.
-func dottedUpTo(tree any, path pointer, limit int) string {
+func dotted(tree any, path pointer) string {
 	var out strings.Builder
 	for i, element := range path {
 		_, inList := tree.([]any)
 		tree, _ = lookup(tree, pointer{element})
-		element = Shorten(element, limit)
 		switch {
 		case inList:
 			out.WriteString("[" + element + "]")

@@ -24,6 +24,7 @@ type Schemas struct {
 	config *schema // openapi/config-values.yaml; nil = no such file, here and below
 	values *schema // openapi/values.yaml, extended
 	helm   *schema // the same with x-required-for-helm
+	marks  marked  // in both files
 }
 
 // schema is one compiled file: it validates values, fills in defaults and records which values are
@@ -32,9 +33,10 @@ type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
-	defaults *annotations // nil for none
-	marks    *annotations // what it marks with x-secret; nil for nothing
-	idle     []string     // rules in it that are not evaluated
+	defaults applied
+	keys     applied        // which keys objects have
+	programs map[string]int // of its patterns, see work
+	idle     []string       // rules in it that are not evaluated
 }
 
 // Warnings names the rules of other operators in the schemas, which are not evaluated (D35): one sentence for each
@@ -83,6 +85,13 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
+	var roots []*jsonschema.Schema
+	for _, one := range []*schema{schemas.config, schemas.values} {
+		if one != nil {
+			roots = append(roots, one.compiled)
+		}
+	}
+	schemas.marks = marked{annotated(false, func(s *jsonschema.Schema) bool { return s.WriteOnly }, roots...)}
 	return &schemas, nil
 }
 
@@ -123,11 +132,10 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 // has all keywords. If it refuses the schema, 2019-09 decides, so that all errors have the same
 // wording.
 func (s *schema) compile(root map[string]any, forHelm bool) error {
-	translated, err := translate(root, forHelm)
-	if err != nil {
+	var err error
+	if s.document, s.programs, err = translate(root, forHelm); err != nil {
 		return err
 	}
-	s.document = translated.schema
 	text, err := JSON(s.document)
 	if err != nil {
 		return err
@@ -141,10 +149,10 @@ func (s *schema) compile(root map[string]any, forHelm bool) error {
 		s.compiled, err = compileAs(jsonschema.Draft2019, text)
 	}
 	if err != nil {
-		return compileError(err, translated.origins)
+		return compileError(err)
 	}
-	s.defaults = annotationsOf(s.compiled, true, treeDefault)
-	s.marks = annotationsOf(s.compiled, false, func(s *jsonschema.Schema) bool { return s.WriteOnly })
+	s.defaults = annotated(true, treeDefault, s.compiled)
+	s.keys = annotated(false, func(s *jsonschema.Schema) bool { return namesKeys(s) || isOpen(s) }, s.compiled)
 	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
 	return nil
 }
@@ -164,7 +172,7 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 
 // compileError words the errors of the compiler in terms of the author's file, with one line for each
 // place in it.
-func compileError(err error, origins map[string]string) error {
+func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
@@ -178,7 +186,7 @@ func compileError(err error, origins map[string]string) error {
 	}
 	problems := map[string]error{}
 	for _, leaf := range leaves(invalid) {
-		at := origin(located(leaf.InstanceLocation).String(), origins)
+		at := orRoot(located(leaf.InstanceLocation).String())
 		if problems[at] == nil { // of several alternatives the first one counts, which is the simplest
 			problems[at] = fmt.Errorf("%s: %s", at, leaf.Message)
 		}
@@ -191,22 +199,6 @@ func compileError(err error, origins map[string]string) error {
 		}
 	}
 	return errors.Join(sorted...)
-}
-
-// origin maps a place of the translated document to the author's file: definitions are named after
-// the place that they were made from.
-func origin(location string, origins map[string]string) string {
-	if rest, ok := strings.CutPrefix(location, "/$defs/"); ok {
-		name, below, _ := strings.Cut(rest, "/")
-		location = origins[name]
-		if below != "" {
-			location += "/" + below
-		}
-	}
-	if location == "" {
-		return "/"
-	}
-	return location
 }
 
 // leaves returns the innermost causes of a violation; the others only report that something below

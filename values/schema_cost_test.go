@@ -58,7 +58,7 @@ func TestFloods(t *testing.T) {
 		"long texts":          {"{items: {maxLength: 1}}", "[" + strings.Repeat(strings.Repeat("a", 40_000)+",", 25) + "]", []string{"m[0]: must have at most 1 characters"}},
 		"long numbers":        {"{items: {maximum: 1, multipleOf: 3}}", "[" + strings.Repeat("1"+strings.Repeat("0", 99)+",", 9_000) + "]", []string{"m[0]: must be at most 1, is 1000", "…"}},
 		"patterns in values":  {"{items: {format: regex}}", "['(', " + strings.Repeat("'"+strings.Repeat(`(.{10}){90}`, 1000)+"',", 50) + "]", []string{"m[0]: must have the format regex"}},
-		"elements that equal": {"{uniqueItems: true}", "[" + names(12_000, "{a: %d},") + "{a: 0}]", []string{"m: cannot be checked: that takes too much work"}},
+		"elements that equal": {"{uniqueItems: true}", "[" + names(12_000, "{a: %d},") + "{a: 0}]", []string{"m: must not have equal elements"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := compiledSchema(t, yamlTree(t, c.schema))
@@ -67,7 +67,7 @@ func TestFloods(t *testing.T) {
 			mebibytes, took := costOf(func() { err = s.validate("m", values, nil) })
 			t.Logf("%d MiB allocated, %v", mebibytes, took)
 			wantError(t, err, c.want...)
-			if size := len(err.Error()); size > maxExplanation+2*maxMessage {
+			if size := len(err.Error()); size > 300<<10 {
 				t.Errorf("the error has %d bytes", size)
 			}
 			if mebibytes > 100 {
@@ -80,11 +80,10 @@ func TestFloods(t *testing.T) {
 // D39: a schema that describes more than it seems is refused, and its error is short.
 func TestSchemasAreBounded(t *testing.T) {
 	withoutRaceDetector(t)
-	var chain, sets, wrong, long, patterns, inner strings.Builder
+	var chain, sets, wrong, long, inner strings.Builder
 	for i := range 4_000 {
 		fmt.Fprintf(&chain, "  d%d: {allOf: [{$ref: '#/definitions/d%d'}], properties: {p%d: {}}}\n", i, i+1, i)
 		fmt.Fprintf(&wrong, "a%d: {type: 5, anyOf: {}, minLength: x},", i)
-		fmt.Fprintf(&patterns, "'^.{900}%d$': {},", i)
 	}
 	for i := range 24 { // the sets of definitions that speak about the same value double with each level
 		next := (i + 1) % 24
@@ -104,8 +103,7 @@ func TestSchemasAreBounded(t *testing.T) {
 		"a chain of references":        {"definitions:\n" + chain.String() + "  d4000: {}\n$ref: '#/definitions/d0'\n", nil},
 		"sets of definitions":          {"definitions:\n" + sets.String() + "anyOf: [{$ref: '#/definitions/d0'}, {$ref: '#/definitions/d1'}]\n", nil},
 		"nothing but mistakes":         {"{properties: {" + wrong.String() + "}}", []string{"/properties/a0/anyOf: must be a list of schemas", "more than 100 problems"}},
-		"many schemas below long keys": {"properties:\n  ? " + key + "\n  : {properties: {" + long.String() + "}}\n", []string{"describes too many places"}},
-		"patterns with repetitions":    {"{patternProperties: {" + patterns.String() + "}}", []string{"its patterns repeat too much"}},
+		"many schemas below long keys": {"properties:\n  ? " + key + "\n  : {properties: {" + long.String() + "}}\n", []string{"the keys that lead to this schema are too long"}},
 		"defaults that double":         {"definitions:\n" + inner.String() + "  d40: {type: integer, default: 1}\n$ref: '#/definitions/d0'\n", []string{"the defaults of the schema would add more than 1 MiB, or more than 50000 keys and values, or never end"}},
 		"a default that never ends":    {"{definitions: {d: {type: object, properties: {child: {$ref: '#/definitions/d', default: {}}}}}, properties: {a: {$ref: '#/definitions/d', default: {}}}}", []string{"schema config-values.yaml", "or never end"}},
 	} {

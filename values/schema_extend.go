@@ -53,12 +53,9 @@ func extend(valuesPath string, own, config map[string]any) (map[string]any, erro
 
 // union joins two lists; the inherited values come first. What is no list is left for the compiler to refuse.
 func union(inherited, own any) any {
-	first, ok := inherited.([]any)
-	second, also := own.([]any)
-	if !ok || !also && own != nil {
-		if own == nil {
-			return inherited
-		}
+	first, _ := inherited.([]any)
+	second, ok := own.([]any)
+	if !ok && own != nil {
 		return own
 	}
 	all := slices.Clone(first)

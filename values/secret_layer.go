@@ -7,14 +7,6 @@ import (
 	"strconv"
 )
 
-// WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no
-// Secret to write to (D41).
-func (s *Section) WithoutStore() *Section {
-	changed := *s
-	changed.noStore = true
-	return &changed
-}
-
 // Stored is the content of the ConfigMap and the Secret for one section. A nil part is absent.
 type Stored struct {
 	Config, Secret any // nil: nothing
@@ -168,8 +160,7 @@ func (s Secrets) leaf(path pointer) bool {
 }
 
 // along returns the marks of the value at a path, and whether it is secret by them, or comes from the Secret: names of
-// keys, which say less, do not count, so nothing below such a value may be shown. An element may be a key or a place
-// in a list, which a path does not distinguish, so both count.
+// keys, which say less, do not count, so nothing below such a value may be shown.
 func (s Secrets) along(path pointer) (m marked, stored bool) {
 	m, secret := s.marked, s.section.secret
 	for i := 0; ; i++ {
@@ -177,7 +168,7 @@ func (s Secrets) along(path pointer) (m marked, stored bool) {
 		if i == len(path) {
 			return m, stored
 		}
-		m, secret = append(m.key(path[i]), m.element()...), childOf(secret, path[i])
+		m, secret = m.step(path[i]), childOf(secret, path[i])
 	}
 }
 
@@ -197,11 +188,9 @@ func (s Secrets) hide(path pointer, tree any) any {
 // and those that the schema marks, whatever layer they come from. Booleans and nulls are no
 // secrets.
 func (s Secrets) Texts() []string {
-	texts := secretTexts(s.section.secret, nil, true)
-	if m := s.marked; len(m) > 0 {
-		texts = append(texts, secretTexts(s.section.config, m, false)...)
-		texts = append(texts, secretTexts(s.section.merged, m, false)...)
-	}
+	texts := secretTexts(s.section.secret, marked{}, true)
+	texts = append(texts, secretTexts(s.section.config, s.marked, false)...)
+	texts = append(texts, secretTexts(s.section.merged, s.marked, false)...)
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }

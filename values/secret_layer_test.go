@@ -103,11 +103,11 @@ func TestConfigPatchIsDivided(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			section := secretSection(t, c.config, c.secret)
-			changed, err := section.PatchConfig(patchOf(t, c.patch), Origin{Hook: "h"})
+			changed, err := section.PatchConfig(patchOf(t, c.patch), Origin{Hook: "h"}, true)
 			wantError(t, err)
 			wantYAML(t, "the ConfigMap", changed.Stored().InConfigMap(), c.wantConfig)
 			wantYAML(t, "the Secret", changed.Stored().Secret, c.wantSecret)
-			all, err := section.WithoutStore().PatchConfig(patchOf(t, c.patch), Origin{})
+			all, err := section.PatchConfig(patchOf(t, c.patch), Origin{}, false)
 			wantError(t, err)
 			if all.Stored().Secret != nil || Checksum(all.Config()) != Checksum(changed.Config()) {
 				t.Errorf("without a Secret: %v and %v", all.Stored().InConfigMap(), all.Stored().Secret)
@@ -193,7 +193,6 @@ func TestMarkedSecretsAreHidden(t *testing.T) {
 		"{vault: {a: planted3}, extra: {openB: planted4, hiddenC: {d: [planted5]}}, plain2: planted6}")
 	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/admin/hash","value":"planted7-and-much-too-long-for-it"}]`), Origin{})
 	wantError(t, err)
-	view := section.View(false)
 	leaves, err := section.Explain("")
 	wantError(t, err)
 	for i := range leaves {
@@ -204,7 +203,7 @@ func TestMarkedSecretsAreHidden(t *testing.T) {
 	for i := range changes {
 		changes[i] = changes[i].Masked()
 	}
-	text, err := YAML(mustTree(t, map[string]any{"merged": view.Merged, "config": view.Config, "patches": view.Patches, "leaves": leaves}))
+	text, err := YAML(mustTree(t, map[string]any{"merged": section.Secrets().Hide(section.Merged()), "config": section.Secrets().Hide(section.Config()), "patches": section.Saved(false), "leaves": leaves}))
 	wantError(t, err)
 	if strings.Contains(string(text), "planted") || !strings.Contains(string(text), "shown") {
 		t.Errorf("shown:\n%s", text)
@@ -253,7 +252,7 @@ func TestMarksAreCompiled(t *testing.T) {
 	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{Path: "v.yaml", Data: []byte(recursive)})
 	wantError(t, err)
 	section := sectionOf(t, "m", schemas, "", "{next: {next: {pin: planted}}}")
-	wantYAML(t, "hidden", section.View(false).Merged, `{next: {next: {pin: "***"}}}`)
+	wantYAML(t, "hidden", section.Secrets().Hide(section.Merged()), `{next: {next: {pin: "***"}}}`)
 }
 
 // D41: a known secret is found in any text, also quoted and in base64; short words are not looked for.

@@ -10,45 +10,28 @@ import (
 // Secret, and they are never shown (D41).
 const secretKey = "x-secret"
 
-// marked are the marks of all schemas for one value. A value is secret if one of them marks it; an
-// empty marked marks nothing.
-type marked []markedBy
-
-// markedBy are the schemas of one file for one value. Unlike with defaults every branch counts, also those of anyOf and
-// then: to hide a value without need costs less than to show a secret.
-type markedBy struct {
-	*annotations
-	schemas []*jsonschema.Schema
-}
+// marked are the marks of all schemas for one value. A value is secret if one of them marks it. Unlike with defaults every
+// branch counts, also those of anyOf and then: to hide a value without need costs less than to show a secret.
+type marked struct{ applied }
 
 // secret reports whether the value is marked as a whole.
 func (m marked) secret() bool {
-	return slices.ContainsFunc(m, func(one markedBy) bool {
-		return slices.ContainsFunc(one.schemas, func(s *jsonschema.Schema) bool { return s.WriteOnly })
-	})
+	return slices.ContainsFunc(m.schemas, func(s *jsonschema.Schema) bool { return s.WriteOnly })
 }
 
 // leads reports whether the value or something below it is marked.
-func (m marked) leads() bool { return len(m) > 0 }
-
-// below returns what a function finds for a part of the value.
-func (m marked) below(find func(one markedBy) []*jsonschema.Schema) (found marked) {
-	for _, one := range m {
-		if schemas := find(one); len(schemas) > 0 {
-			found = append(found, markedBy{one.annotations, schemas})
-		}
-	}
-	return found
-}
+func (m marked) leads() bool { return len(m.schemas) > 0 }
 
 // key returns the marks of the value of a key.
-func (m marked) key(key string) marked {
-	return m.below(func(one markedBy) []*jsonschema.Schema { return one.annotations.key(one.schemas, key) })
-}
+func (m marked) key(key string) marked { return marked{m.applied.key(key)} }
 
 // element returns the marks of the elements of a list.
-func (m marked) element() marked {
-	return m.below(func(one markedBy) []*jsonschema.Schema { return one.items(one.schemas) })
+func (m marked) element() marked { return marked{m.applied.element()} }
+
+// step returns the marks of what an element of a path leads to. It may be a key or a place in a list, which a path does
+// not distinguish, so both count.
+func (m marked) step(element string) marked {
+	return marked{applied{m.in, append(m.key(element).schemas, m.element().schemas...)}}
 }
 
 // stored reports whether a value belongs in the Secret as a whole: a marked one, or a list with a
@@ -62,30 +45,21 @@ func (m marked) stored(value any) bool {
 // the Secret, and those whose keys look like it.
 type Secrets struct {
 	section *Section
-	marked  marked // in config-values.yaml and values.yaml
+	marked  marked // in config-values.yaml and values.yaml, whichever layer a value comes from
 }
 
-// Secrets returns what is secret in the section. Both schemas count, whichever layer a value comes
-// from.
-func (s *Section) Secrets() Secrets {
-	all := Secrets{section: s}
-	for _, one := range []*schema{s.schemas.config, s.schemas.values} {
-		if one != nil && one.marks != nil {
-			all.marked = append(all.marked, markedBy{one.marks, one.marks.together(one.compiled)})
-		}
-	}
-	return all
-}
+// Secrets returns what is secret in the section.
+func (s *Section) Secrets() Secrets { return Secrets{s, s.schemas.marks} }
 
 // Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a
 // list that contains it.
 func (s Secrets) Marked(path []string) bool {
 	m := s.marked
 	for _, key := range path {
-		if m.secret() || m.leads() && len(m.element()) > 0 {
+		if m.secret() || len(m.element().schemas) > 0 {
 			return true
 		}
-		m = append(m.key(key), m.element()...)
+		m = m.step(key)
 	}
 	return m.leads()
 }

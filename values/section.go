@@ -24,7 +24,6 @@ type Section struct {
 	files   []Layer // layers 1 and 2, those that have the section
 	config  any     // layer 4; nil = the ConfigMap has no such section
 	secret  any     // the upper part of layer 4; nil = the Secret has no such section (D40)
-	noStore bool    // config patches do not go to the Secret (WithoutStore)
 	saved   Patch   // layer 6, canonical and compacted
 
 	// These are for Explain only: who brought the layers of ConfigMap and Secret, what hooks wrote
@@ -87,7 +86,7 @@ func (s *Section) stack(note func(source Source, tree, layer any)) (configured, 
 		note(source, tree, layer)
 	}
 	fill := func(from *schema) {
-		if from == nil || from.defaults == nil || err != nil {
+		if from == nil || len(from.defaults.schemas) == 0 || err != nil {
 			return
 		}
 		if tree, err = from.fill(tree); err != nil {
@@ -207,15 +206,16 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 // PatchConfig applies a config patch to the section of ConfigMap and Secret, starting from an empty
 // one when there is none (D24). The schema decides what changes in the Secret and what in the
 // ConfigMap (D41). The patch must fit exactly (D21). Sections that are made from the result keep
-// its origin. The caller writes the result to the cluster.
-func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
+// its origin. Without inSecret there is no Secret to write to, and all goes to the ConfigMap. The caller writes the result
+// to the cluster.
+func (s *Section) PatchConfig(p Patch, by Origin, inSecret bool) (*Section, error) {
 	patched, err := p.apply(s.key, s.Config())
 	if err != nil {
 		return nil, err
 	}
 	saved := s.configSaved.save(p, by, s.key, nil, patched)
 	config, secret := patched, any(nil)
-	if !s.noStore {
+	if inSecret {
 		config, secret = s.Stored().divide(patched, p, s.Secrets().marked)
 	}
 	if isEmpty(config) && slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == JSONPointer(s.key) }) {

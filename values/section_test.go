@@ -104,26 +104,26 @@ func TestChecksumTellsChanges(t *testing.T) {
 // D24
 func TestPatchConfig(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{a: 1}", "")
-	changed, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/x","value":{"w":1}}`), Origin{})
+	changed, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/x","value":{"w":1}}`), Origin{}, true)
 	wantError(t, err)
 	wantYAML(t, "from nothing", changed.Config(), "{x: {w: 1}}")
 	wantYAML(t, "merged", changed.Merged(), "{a: 1, x: {w: 1}}")
 	if changed.saved != nil {
 		t.Error("a config patch is saved in memory")
 	}
-	_, err = section.PatchConfig(patchOf(t, `{"op":"remove","path":"/m/a"}`), Origin{})
+	_, err = section.PatchConfig(patchOf(t, `{"op":"remove","path":"/m/a"}`), Origin{}, true)
 	wantError(t, err, "there is no /m/a") // static values are not in the ConfigMap
 
-	changed, err = changed.PatchConfig(patchOf(t, `{"op":"remove","path":"/m"}`), Origin{})
+	changed, err = changed.PatchConfig(patchOf(t, `{"op":"remove","path":"/m"}`), Origin{}, true)
 	wantError(t, err)
 	if changed.config != nil {
 		t.Error("the removed section remains")
 	}
 	global := sectionOf(t, GlobalKey, nil, "", "")
-	changed, err = global.PatchConfig(patchOf(t, `{"op":"add","path":"/global/x","value":1}`), Origin{})
+	changed, err = global.PatchConfig(patchOf(t, `{"op":"add","path":"/global/x","value":1}`), Origin{}, true)
 	wantError(t, err)
 	wantYAML(t, "global", changed.Config(), "{x: 1}")
-	_, err = global.PatchConfig(Patch{{Op: "add", Path: "/global/enabledModules", Value: []any{}, HasValue: true}}, Origin{})
+	_, err = global.PatchConfig(Patch{{Op: "add", Path: "/global/enabledModules", Value: []any{}, HasValue: true}}, Origin{}, true)
 	wantError(t, err, "computed by the operator")
 }
 
@@ -183,7 +183,7 @@ func TestSectionsAreSafeForReaders(t *testing.T) {
 
 func TestSavedPatchesCannotBeChangedFromOutside(t *testing.T) {
 	section := patched(t, sectionOf(t, "m", nil, "{}", ""), `{"op":"add","path":"/m/a","value":1}`)
-	section.View(true).Patches[0].Path = "/m/b"
+	section.Saved(true)[0].Path = "/m/b"
 	if got := section.saved[0].Path; got != "/m/a" {
 		t.Errorf("saved path is %s", got)
 	}

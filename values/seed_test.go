@@ -58,7 +58,7 @@ func TestSampleExample(t *testing.T) {
 	wantError(t, err)
 	patch, err = patch.ForModule("someModule")
 	wantError(t, err)
-	module, err = module.PatchConfig(patch, Origin{})
+	module, err = module.PatchConfig(patch, Origin{}, true)
 	wantError(t, err)
 	text, err := YAML(module.Config())
 	wantError(t, err)
@@ -108,7 +108,7 @@ func TestSampleValidation(t *testing.T) {
 	} {
 		global, flags, err := patchOf(t, `[{"op":"add", "path":"/global/clusterHostname", "value":`+value+`}]`).ForGlobal()
 		wantError(t, err)
-		patched, err := valid.PatchConfig(global, Origin{})
+		patched, err := valid.PatchConfig(global, Origin{}, true)
 		wantError(t, err)
 		wantViolations(t, patched.ValidateConfig(), want...)
 		if flags != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // describe names the type of a tree as a user of YAML would. Errors use it instead of the value,
@@ -64,3 +65,7 @@ func isEmpty(section any) bool {
 	}
 	return false
 }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

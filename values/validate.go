@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -92,33 +93,29 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	if s == nil {
 		return nil
 	}
-	invalid := &ValidationError{Section: key, Schema: s.path}
+	r := &report{schema: s, key: key, value: section, secret: secret, most: maxFindings}
 	err := errTooMuchWork
-	if s.affordable(s.compiled, section) {
+	if s.affordable(section) {
 		err = s.compiled.Validate(section)
+		r.unknown(s.keys, section, nil)
 	}
-	var failure *jsonschema.ValidationError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &failure):
-		r := &report{schema: s, key: key, value: section, secret: secret, most: maxFindings, looks: new(maxLooks)}
+	if failure, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		r.add(failure)
-		invalid.Violations, invalid.More = r.finish(), r.cut
-	default:
-		invalid.Violations = []Violation{{Path: key, Message: "cannot be checked: " + strings.TrimPrefix(err.Error(), "jsonschema: "), Public: "cannot be checked"}}
+	} else if err != nil {
+		r.say(nil, "cannot be checked: "+strings.TrimPrefix(err.Error(), "jsonschema: "))
 	}
-	return invalid
+	if len(r.found) == 0 {
+		return nil
+	}
+	return &ValidationError{Section: key, Schema: s.path, Violations: r.finish(), More: r.cut}
 }
 
 const (
 	// maxFindings bounds how many findings of a section are collected in which nearly everything is
-	// wrong. It is larger than maxProblems because finish drops duplicates and consequences.
+	// wrong. It is larger than maxProblems because finish drops duplicates.
 	maxFindings = 10 * maxProblems
 	// maxReasons is how many findings about one alternative become part of the message about all.
 	maxReasons = 10
-	// maxLooks bounds how many failures of the library are looked at for one section.
-	maxLooks = 20_000
 )
 
 // report turns the failures of the library into sentences for people. The library names the place in the schema and that
@@ -128,25 +125,45 @@ type report struct {
 	key    string
 	value  any
 	secret func(pointer) bool
-	found  []finding // in no order and with duplicates
-	size   int       // of their texts, in bytes
-	most   int       // findings
-	looks  *int      // failures that may still be looked at
-	cut    bool      // something was left out
+	found  []Violation // in no order and with duplicates
+	most   int         // of them
+	cut    bool        // something was left out
 }
 
-// finding is a violation before finish decides whether it is reported.
-type finding struct {
-	Violation
-	at          pointer
-	unevaluated bool // the key is known, but not to the branches that fit
+// unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those of
+// alternatives that it does not fit. A map is open if none names a key, or if one of them says so.
+func (r *report) unknown(keys applied, tree any, at pointer) {
+	if len(keys.schemas) == 0 {
+		return
+	}
+	switch v := tree.(type) {
+	case []any:
+		element := keys.element()
+		for i, child := range v {
+			r.unknown(element, child, append(slices.Clip(at), strconv.Itoa(i)))
+		}
+	case map[string]any:
+		closed := slices.ContainsFunc(keys.schemas, namesKeys) && !slices.ContainsFunc(keys.schemas, isOpen)
+		for _, key := range sortedKeys(v) {
+			names := func(s *jsonschema.Schema) bool { return len(schemasForKey(s, key)) > 0 }
+			if below := append(slices.Clip(at), key); closed && !slices.ContainsFunc(keys.schemas, names) {
+				r.say(below, unknownKey)
+			} else if isContainer(v[key]) {
+				r.unknown(keys.key(key), v[key], below)
+			}
+		}
+	}
 }
 
-// add reports a failure and everything that is the reason for it. Of a flood of failures it looks at the first ones, in the
-// order of their places.
+func namesKeys(s *jsonschema.Schema) bool { return len(s.Properties)+len(s.PatternProperties) > 0 }
+
+func isOpen(s *jsonschema.Schema) bool {
+	return s.AdditionalProperties != nil || s.UnevaluatedProperties != nil
+}
+
+// add reports a failure and everything that is the reason for it, in the order of their places.
 func (r *report) add(failure *jsonschema.ValidationError) {
-	if *r.looks--; *r.looks < 0 || r.full() {
-		r.cut = true
+	if r.full() {
 		return
 	}
 	switch keyword := lastElement(failure.KeywordLocation); {
@@ -165,7 +182,11 @@ func (r *report) add(failure *jsonschema.ValidationError) {
 	}
 }
 
-func (r *report) full() bool { return len(r.found) >= r.most || r.size >= maxExplanation }
+// full reports whether there are enough findings, and if so, that something is left out.
+func (r *report) full() bool {
+	r.cut = r.cut || len(r.found) >= r.most
+	return r.cut
+}
 
 // alternatives reports as one violation that none of several schemas fit: which of them the author of the values wanted is
 // not known.
@@ -178,26 +199,28 @@ func (r *report) alternatives(failure *jsonschema.ValidationError, keyword strin
 	var reasons, public []string
 	for _, cause := range failure.Causes {
 		one := *r
-		one.cut, one.most, one.found, one.size = false, maxReasons, nil, 0
+		one.cut, one.most, one.found = false, maxReasons, nil
 		one.add(cause)
-		var texts, publicTexts []string
-		for _, v := range one.finish() {
-			below := strings.TrimPrefix(strings.TrimPrefix(v.Path, r.path(at)), ".")
-			if below != "" {
-				below += ": "
-			}
-			texts, publicTexts = append(texts, below+v.Message), append(publicTexts, below+v.Public)
-		}
-		if one.cut {
-			texts, publicTexts = append(texts, "…"), append(publicTexts, "…")
-		}
-		if reason := strings.Join(texts, " and "); !slices.Contains(reasons, reason) {
-			reasons, public = append(reasons, reason), append(public, strings.Join(publicTexts, " and "))
+		reason, open := one.reason(r.path(at))
+		if !slices.Contains(reasons, reason) {
+			reasons, public = append(reasons, reason), append(public, open)
 		}
 	}
 	none := fmt.Sprintf("fits none of the alternatives of %s: ", keyword)
 	r.say(at, none+strings.Join(reasons, "; or "))
 	r.found[len(r.found)-1].Public = Shorten(none+strings.Join(public, "; or "), maxMessage)
+}
+
+// reason joins the findings about one alternative, with paths below the value, and the same without values.
+func (r *report) reason(path string) (message, public string) {
+	var messages, publics []string
+	for _, v := range r.finish() {
+		below := strings.TrimPrefix(strings.TrimPrefix(v.Path, path)+": ", ".")
+		below = strings.TrimPrefix(below, ": ")
+		messages, publics = append(messages, below+v.Message), append(publics, below+v.Public)
+	}
+	more := map[bool]string{true: " and …"}[r.cut]
+	return strings.Join(messages, " and ") + more, strings.Join(publics, " and ") + more
 }
 
 // leaf reports a failure that has no other reason.
@@ -213,11 +236,8 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 	switch {
 	case slices.Contains(location, "propertyNames"):
 		r.say(at, "as a key "+sentence(keyword, limit))
-	case keyword == "not" && above == "additionalProperties" && reflect.DeepEqual(limit, map[string]any{}):
+	case keyword == "not" && strings.HasSuffix(above, "Properties") && reflect.DeepEqual(limit, map[string]any{}):
 		r.say(at, unknownKey)
-	case keyword == "not" && above == "unevaluatedProperties" && reflect.DeepEqual(limit, map[string]any{}):
-		r.say(at, "is not allowed together with the other values here")
-		r.found[len(r.found)-1].unevaluated = true
 	case keyword == "not":
 		r.say(at, "matches what the schema excludes with not")
 	case keyword == "required":
@@ -237,11 +257,8 @@ func (r *report) missing(value any, at pointer, required any) {
 	names, _ := required.([]any)
 	for _, name := range names {
 		name, _ := name.(string)
-		if _, present := object[name]; present {
+		if _, present := object[name]; present || r.full() {
 			continue
-		}
-		if r.cut = r.cut || r.full(); r.cut {
-			return
 		}
 		r.say(append(slices.Clip(at), name), missing)
 	}
@@ -258,58 +275,30 @@ func (r *report) wrong(at pointer, value any, message string) {
 }
 
 func (r *report) say(at pointer, message string) {
-	message = Shorten(message, maxMessage)
-	v := Violation{Path: r.path(at), Message: message, Public: message}
-	r.size += len(v.Path) + len(v.Message)
-	r.found = append(r.found, finding{Violation: v, at: at})
+	if message = Shorten(message, maxMessage); !r.full() {
+		r.found = append(r.found, Violation{Path: r.path(at), Message: message, Public: message})
+	}
 }
 
-// path returns the place of a value as users write it, with long keys cut.
-func (r *report) path(at pointer) string {
-	return dottedUpTo(map[string]any{r.key: r.value}, append(pointer{r.key}, at...), maxElement)
-}
+// path returns the place of a value as users write it.
+func (r *report) path(at pointer) string { return Shorten(dottedIn(r.key, r.value, at), maxMessage) }
 
-// finish drops duplicates and consequences and sorts by path. It returns one more than maxProblems
+// finish drops duplicates and sorts by path. It returns one more than maxProblems
 // if there are that many, so that the caller can report that some are left out.
 func (r *report) finish() []Violation {
-	var violations []Violation
-	known := map[Violation]bool{}
-	for _, one := range r.found {
-		if known[one.Violation] || one.unevaluated && r.explained(one) {
-			continue
-		}
-		known[one.Violation] = true
-		violations = append(violations, one.Violation)
-	}
-	slices.SortStableFunc(violations, func(a, b Violation) int {
+	slices.SortStableFunc(r.found, func(a, b Violation) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})
-	return violations[:min(len(violations), maxProblems+1)]
-}
-
-// explained reports whether another violation in the same object may be the reason why the branch
-// that has the key does not fit. Then "is not allowed together with" would be misleading.
-func (r *report) explained(key finding) bool {
-	if len(key.at) == 0 {
-		return false
-	}
-	parent := key.at[:len(key.at)-1]
-	return slices.ContainsFunc(r.found, func(one finding) bool { return !one.unevaluated && parent.contains(one.at) })
+	found := slices.Compact(r.found)
+	return found[:min(len(found), maxProblems+1)]
 }
 
 func lastElement(location string) string { return location[strings.LastIndexByte(location, '/')+1:] }
 
 // located parses a location that the compiler reports: a JSON pointer with the escapes of a URL.
 func located(location string) pointer {
-	path, err := splitPointer(location)
-	if err != nil {
-		return nil
-	}
-	for i, element := range path {
-		if plain, err := url.PathUnescape(element); err == nil {
-			path[i] = plain
-		}
-	}
+	plain, _ := url.PathUnescape(location)
+	path, _ := splitPointer(plain)
 	return path
 }
 
@@ -352,18 +341,12 @@ func sentence(keyword string, limit any) string {
 // alternatives lists the values of enum, as many as fit into half a message.
 func alternatives(enum any) string {
 	list, _ := enum.([]any)
-	var out []byte
+	texts := make([]string, len(list))
 	for i, item := range list {
-		if len(out) > maxMessage/2 {
-			return fmt.Sprintf("%s and %d others", Shorten(string(out), maxMessage/2), len(list)-i)
-		}
-		if i > 0 {
-			out = append(out, ", "...)
-		}
 		text, _ := JSON(item)
-		out = append(out, text...)
+		texts[i] = string(text)
 	}
-	return string(out)
+	return Shorten(strings.Join(texts, ", "), maxMessage/2)
 }
 
 // typeNames names types as describe does, so that "must be" and "is" match.

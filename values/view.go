@@ -8,27 +8,20 @@ import (
 // Hidden replaces a value that looks like a secret (D38).
 const Hidden = "***"
 
-// View is a section as people are shown it.
-type View struct {
-	Merged  any
-	Config  any
-	Patches Patch // the saved ones, with their origins
+// Saved returns the saved operations with their origins, as people are shown them: unless they ask for secrets, without
+// what is or looks like one.
+func (s *Section) Saved(secrets bool) Patch {
+	saved, own := append(Patch{}, s.saved...), s.Secrets()
+	for i, o := range saved {
+		if !secrets {
+			saved[i].Value = own.hide(mustPointer(o.Path)[1:], o.Value)
+		}
+	}
+	return saved
 }
 
-// View returns the section as it is or, without secrets, with everything hidden that is or looks
-// like a secret.
-func (s *Section) View(secrets bool) View {
-	view := View{Merged: s.merged, Config: s.Config(), Patches: append(Patch{}, s.saved...)}
-	if secrets {
-		return view
-	}
-	own := s.Secrets()
-	view.Merged, view.Config = own.hide(nil, view.Merged), own.hide(nil, view.Config)
-	for i, o := range view.Patches {
-		view.Patches[i].Value = own.hide(mustPointer(o.Path)[1:], o.Value)
-	}
-	return view
-}
+// Hide returns a tree of the section without what is or looks like a secret.
+func (s Secrets) Hide(tree any) any { return s.hide(nil, tree) }
 
 // Masked returns the leaf without values that look like secrets. The receiver does not change: a
 // leaf is shown to several readers.

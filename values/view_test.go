@@ -13,7 +13,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	section := sectionOf(t, "m", nil, `{user: u, password: s3cret, tokens: [s3cret, {x: s3cret}], auth: {enabled: true, none: null, empty: "", pin: 1234}, pem: "-----BEGIN s3cret"}`, "{password: s3cret}")
 	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/apiToken","value":"s3cret"},{"op":"add","path":"/m/more","value":{"key":"s3cret"}}]`), Origin{})
 	wantError(t, err)
-	hidden := section.View(false)
+	hidden := section.Secrets().Hide(section.Merged())
 	leaves, err := section.Explain("")
 	wantError(t, err)
 	for i := range leaves {
@@ -23,17 +23,16 @@ func TestSecretsAreHidden(t *testing.T) {
 	for i := range changes {
 		changes[i] = changes[i].Masked()
 	}
-	for what, v := range map[string]any{"view": hidden, "leaves": leaves, "changes": changes} {
+	for what, v := range map[string]any{"values": hidden, "config": section.Secrets().Hide(section.Config()), "patches": section.Saved(false), "leaves": leaves, "changes": changes} {
 		text, err := json.Marshal(v)
 		wantError(t, err)
 		if strings.Contains(string(text), "s3cret") || strings.Contains(string(text), "1234") || !strings.Contains(string(text), Hidden) {
 			t.Errorf("%s: %s", what, text)
 		}
 	}
-	wantYAML(t, "merged", hidden.Merged, `{user: u, password: "***", tokens: ["***", {x: "***"}], auth: {enabled: true, none: null, empty: "", pin: "***"}, pem: "***", apiToken: "***", more: {key: "***"}}`)
-	shown := section.View(true)
-	if !reflect.DeepEqual(shown.Merged, section.Merged()) || !reflect.DeepEqual(shown.Config, section.Config()) {
-		t.Error("the view with secrets is another one")
+	wantYAML(t, "merged", hidden, `{user: u, password: "***", tokens: ["***", {x: "***"}], auth: {enabled: true, none: null, empty: "", pin: "***"}, pem: "***", apiToken: "***", more: {key: "***"}}`)
+	if !reflect.DeepEqual(section.Saved(true), section.saved) {
+		t.Error("the patches with secrets are others")
 	}
 	wantYAML(t, "still there", section.Config(), "{password: s3cret}")
 }
@@ -43,7 +42,7 @@ func TestSavedOperationsAreAPatch(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{a: 1, b: 2}", "")
 	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/a","value":null},{"op":"remove","path":"/m/b"}]`), hookOrigin("h.sh", 5))
 	wantError(t, err)
-	text, err := json.Marshal(section.View(false).Patches)
+	text, err := json.Marshal(section.Saved(false))
 	wantError(t, err)
 	want := `[{"op":"add","path":"/m/a","value":null,"hook":"h.sh","task":"5","time":"2026-01-02T12:05:00Z"},{"op":"remove","path":"/m/b","hook":"h.sh","task":"5","time":"2026-01-02T12:05:00Z"}]`
 	if string(text) != want {
@@ -54,7 +53,7 @@ func TestSavedOperationsAreAPatch(t *testing.T) {
 	if len(again) != 2 {
 		t.Errorf("read again: %v", again)
 	}
-	if text, err := json.Marshal(sectionOf(t, "m", nil, "", "").View(false).Patches); string(text) != "[]" || err != nil {
+	if text, err := json.Marshal(sectionOf(t, "m", nil, "", "").Saved(false)); string(text) != "[]" || err != nil {
 		t.Errorf("no patches: %s, %v", text, err)
 	}
 }

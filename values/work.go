@@ -2,122 +2,93 @@ package values
 
 import (
 	"regexp"
-	"slices"
+	"regexp/syntax"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// maxWork bounds how much the library does with one section, in schemas that it applies to a value. It has no limit of its own,
-// and neither has the memory in which it keeps each failure of each alternative. With it, the worst pair of schema and values
-// takes about a second; those of real modules need some thousands.
+// maxWork bounds how much the library does with one section. It has no limit of its own, and keeps each failure of each
+// alternative in memory. With this limit the worst pair of schema and values takes about a second; those of real modules
+// need some thousands.
 const maxWork = 500_000
 
-// work estimates what a validation costs before it begins. It goes the way of the library, and decides nothing: an alternative
-// that would end early counts as a whole.
+// work estimates what a validation costs before it begins: how many schemas are applied to values. It decides nothing: an
+// alternative that would end early counts as a whole.
 type work struct {
-	left  int
-	depth int // of schemas that are applied within each other
-	way   int // length of the place in the values, which the library writes out for each value
-	costs map[*regexp.Regexp]int
-	enums map[*jsonschema.Schema]int
+	left     int
+	programs map[string]int             // of the patterns in the schema
+	weights  map[*jsonschema.Schema]int // see weight
 }
 
 // affordable reports whether a validation is within maxWork.
-func (s *schema) affordable(compiled *jsonschema.Schema, value any) bool {
-	w := &work{left: maxWork, costs: map[*regexp.Regexp]int{}, enums: map[*jsonschema.Schema]int{}}
-	w.apply(compiled, value)
+func (s *schema) affordable(value any) bool {
+	w := &work{maxWork, s.programs, map[*jsonschema.Schema]int{}}
+	w.apply(s.compiled, value, 0, 0)
 	return w.left > 0
 }
 
-// apply counts one schema that is applied to a value. A failure is kept with the ways to it, so deep ones cost more.
-func (w *work) apply(s *jsonschema.Schema, value any) {
-	if s == nil {
+// apply counts one schema that is applied to a value. level is how many schemas are applied around it, and way the length
+// of the keys that lead to the value: a failure is kept with both.
+func (w *work) apply(s *jsonschema.Schema, value any, level, way int) {
+	if s == nil || w.left <= 0 {
 		return
 	}
-	if w.left -= 1 + w.depth/8 + w.way/64; w.left <= 0 {
-		return
+	w.left -= 1 + level/8 + way/64 + w.weight(s)
+	below := func(value any, way int, schemas ...*jsonschema.Schema) {
+		for _, one := range schemas {
+			w.apply(one, value, level+1, way)
+		}
 	}
-	w.depth++
-	defer func() { w.depth-- }()
-	for _, same := range slices.Concat([]*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf) {
-		w.apply(same, value)
-	}
-	w.left -= w.enum(s)
 	switch v := value.(type) {
-	case map[string]any:
-		w.mapping(s, v)
-	case []any:
-		w.list(s, v)
 	case string:
-		if s.Format != "" {
-			w.left -= len(v) / 16
-		}
 		w.match(s.Pattern, v)
+	case map[string]any:
+		for key, child := range v {
+			for pattern := range s.PatternProperties {
+				w.match(pattern, key)
+			}
+			if w.left <= 0 {
+				return
+			}
+			below(child, way+len(key), append(schemasForKey(s, key), s.UnevaluatedProperties)...)
+			below(key, way, s.PropertyNames)
+		}
+	case []any:
+		for _, child := range v {
+			item, _ := s.Items.(*jsonschema.Schema)
+			below(child, way, item, s.Contains, s.UnevaluatedItems)
+		}
+	}
+	below(value, way, s.Ref, s.Not, s.If, s.Then, s.Else)
+	for _, same := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf} {
+		below(value, way, same...)
 	}
 }
 
-// enum is how many values there are in enum and const, at all depths: each may be compared.
-func (w *work) enum(s *jsonschema.Schema) int {
-	if len(s.Enum)+len(s.Constant) == 0 {
-		return 0
-	}
-	n, known := w.enums[s]
+// weight is how many names and values a schema has itself: keys, and what is in enum and const, at all depths.
+func (w *work) weight(s *jsonschema.Schema) int {
+	weight, known := w.weights[s]
 	if !known {
-		_, n, _ = measure(append(slices.Clip(s.Enum), s.Constant...))
-		w.enums[s] = n
+		_, weight, _ = measure(append(append([]any{}, s.Enum...), s.Constant...))
+		weight += len(s.Required) + (len(s.Properties)+len(s.DependentRequired)+len(s.DependentSchemas))/4
+		w.weights[s] = weight
 	}
-	return n
-}
-
-func (w *work) mapping(s *jsonschema.Schema, m map[string]any) {
-	w.left -= len(s.Required) + (len(s.Properties)+len(s.DependentRequired)+len(s.DependentSchemas))/4
-	for key, value := range m {
-		w.left -= len(s.DependentRequired[key])
-		if schema := s.DependentSchemas[key]; schema != nil {
-			w.apply(schema, m)
-		}
-		w.way += len(key)
-		for pattern := range s.PatternProperties {
-			w.match(pattern, key)
-		}
-		if w.left <= 0 {
-			return
-		}
-		for _, schema := range append(schemasForKey(s, key), s.UnevaluatedProperties) {
-			w.apply(schema, value)
-		}
-		w.apply(s.PropertyNames, key)
-		w.way -= len(key)
-	}
-}
-
-func (w *work) list(s *jsonschema.Schema, list []any) {
-	if s.UniqueItems {
-		w.left -= len(list) * len(list) / 64 // the library may compare each with each
-	}
-	for i, element := range list {
-		item, _ := s.Items.(*jsonschema.Schema)
-		if items, ok := s.Items.([]*jsonschema.Schema); ok && i < len(items) {
-			item = items[i]
-		} else if ok {
-			item, _ = s.AdditionalItems.(*jsonschema.Schema)
-		}
-		for _, schema := range []*jsonschema.Schema{item, s.Contains, s.UnevaluatedItems} {
-			w.apply(schema, element)
-		}
-		if w.left <= 0 {
-			return
-		}
-	}
+	return weight - 1
 }
 
 // match counts a pattern: the time of a match grows with the length of the text times the size of the pattern's program.
 func (w *work) match(pattern *regexp.Regexp, text string) {
-	if pattern == nil {
-		return
+	if pattern != nil && w.left > 0 {
+		w.left -= 1 + len(text)*w.programs[pattern.String()]/256
 	}
-	if w.costs[pattern] == 0 {
-		w.costs[pattern] = 1 + patternCost(pattern.String())
+}
+
+// programSize is how many instructions the program of a pattern has; 0 for a wrong one, which the compiler reports.
+func programSize(pattern string) int {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
 	}
-	w.left -= 1 + len(text)*w.costs[pattern]/256
+	program, _ := syntax.Compile(parsed.Simplify())
+	return len(program.Inst)
 }

@@ -23,16 +23,14 @@ import (
 // written out (D39). The error names the line of the first mistake. JSON is YAML, also with escapes that the library
 // does not read, such as surrogate pairs.
 func ParseYAML(data []byte) (any, error) {
-	documents, err := readYAML(data)
+	documents, err := ParseYAMLDocuments(data)
 	switch {
-	case err != nil && json.Valid(data):
-		return ParseJSON(data)
 	case err != nil || len(documents) == 0:
 		return nil, err
 	case len(documents) > 1:
-		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].Line)
+		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].node.Line)
 	}
-	return treeOf(documents[0])
+	return documents[0].Tree, nil
 }
 
 // YAMLDocument is one document of a stream. It keeps the nodes, so that a message about a value can
@@ -42,21 +40,37 @@ type YAMLDocument struct {
 	node *yaml.Node
 }
 
-// ParseYAMLDocuments reads all documents of a stream that are not empty, by the rules of ParseYAML.
-// The limits apply to each document.
+// ParseYAMLDocuments reads all documents of a stream that are not empty, by the rules of ParseYAML: a separator at the
+// end of a file makes an empty one. The limits apply to each document. The library does not expand aliases in nodes, so
+// it is safe before they are checked.
 func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
-	nodes, err := readYAML(data)
-	if err != nil {
+	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
 	}
-	for _, node := range nodes {
-		tree, err := treeOf(node)
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var node yaml.Node
+		if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil && json.Valid(data) { // with escapes that the library does not read
+			tree, err := ParseJSON(data)
+			return []YAMLDocument{{tree, &yaml.Node{Content: []*yaml.Node{{Line: 1, Column: 1}}}}}, err
+		} else if err != nil {
+			return nil, syntaxError(err, data)
+		}
+		if len(node.Content) == 0 || node.Content[0].ShortTag() == "!!null" {
+			continue
+		}
+		reader := yamlReader{anchors: map[*yaml.Node]any{}}
+		tree, err := reader.read(&node)
+		if err == nil {
+			err = bounded(tree)
+		}
 		if err != nil {
 			return nil, err
 		}
-		documents = append(documents, YAMLDocument{Tree: tree, node: node})
+		documents = append(documents, YAMLDocument{Tree: tree, node: &node})
 	}
-	return documents, nil
 }
 
 // Position returns the line and the column, from 1, of the key or element at a path of keys and
@@ -78,35 +92,6 @@ func (d YAMLDocument) Position(path []string) (line, column int, found bool) {
 		node = node.Content[i]
 	}
 	return at.Line, at.Column, true
-}
-
-// readYAML reads the nodes of all documents that are not empty: a separator at the end of a file makes an
-// empty one. The library does not expand aliases in nodes, so this is safe before the limits are checked.
-func readYAML(data []byte) (documents []*yaml.Node, err error) {
-	if err := CheckSize(int64(len(data))); err != nil {
-		return nil, err
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-			return documents, nil
-		} else if err != nil {
-			return nil, syntaxError(err, data)
-		}
-		if len(document.Content) > 0 && document.Content[0].ShortTag() != "!!null" {
-			documents = append(documents, &document)
-		}
-	}
-}
-
-func treeOf(document *yaml.Node) (any, error) {
-	reader := yamlReader{anchors: map[*yaml.Node]any{}}
-	tree, err := reader.read(document)
-	if err != nil {
-		return nil, err
-	}
-	return tree, bounded(tree)
 }
 
 // syntaxError removes the name of the library and returns the line of the text where the mistake
@@ -169,11 +154,28 @@ func (r *yamlReader) read(node *yaml.Node) (tree any, err error) {
 		}
 		return tree, nil
 	case yaml.SequenceNode:
-		return r.readList(node)
+		tree, err = r.readList(node)
 	case yaml.MappingNode:
-		return r.readMap(node)
+		tree, err = r.readMap(node)
+	default:
+		tree, err = readScalar(node)
 	}
-	return readScalar(node)
+	if err == nil {
+		err = checkTag(node, tree)
+	}
+	return tree, err
+}
+
+// checkTag refuses tags that would change the meaning of a value, such as !!set.
+func checkTag(node *yaml.Node, tree any) error {
+	fits := map[string]string{
+		"null": "!!null", "a boolean": "!!bool", "an integer": "!!int !!float", "a number": "!!float",
+		"a string": "!!str ! !!timestamp", "a list": "!!seq !", "a map": "!!map !",
+	}[describe(tree)]
+	if node.Style&yaml.TaggedStyle != 0 && !slices.Contains(strings.Fields(fits), node.ShortTag()) {
+		return refuse(node, "%s cannot be read as %s", describe(tree), node.Tag)
+	}
+	return nil
 }
 
 func (r *yamlReader) readList(node *yaml.Node) (any, error) {
@@ -185,7 +187,7 @@ func (r *yamlReader) readList(node *yaml.Node) (any, error) {
 		}
 		list = append(list, element)
 	}
-	return list, checkTag(node, "!!seq")
+	return list, nil
 }
 
 // readMap reads the own keys of a map before its merge keys ("<<"), wherever these stand: own keys
@@ -220,21 +222,25 @@ func (r *yamlReader) readMap(node *yaml.Node) (any, error) {
 			return nil, err
 		}
 	}
-	return m, checkTag(node, "!!map")
+	return m, nil
 }
 
-// readKey accepts texts, and integers, as in "8080: ns/svc:80" (D4). Fractions and booleans as keys
-// would have to be converted into texts by guessing: on, for example, would become "true".
+// readKey accepts texts, and integers, as in "8080: ns/svc:80" (D4), but not 1.0 and 1e3, which are integers as values
+// only; in hexadecimal numbers e is a digit. Fractions and booleans as keys would have to be converted into texts by
+// guessing: on, for example, would become "true".
 func (r *yamlReader) readKey(node *yaml.Node) (string, error) {
 	tree, err := r.read(node)
 	if err != nil {
 		return "", err
 	}
-	if key, ok := tree.(string); ok {
+	switch key := tree.(type) {
+	case string:
 		return key, nil
-	}
-	if key, ok := integerKey(node, tree); ok {
-		return key, nil
+	case int64, json.Number:
+		hexadecimal := strings.HasPrefix(strings.TrimLeft(strings.ToLower(node.Value), "+-"), "0x")
+		if node.Kind == yaml.ScalarNode && (hexadecimal || !strings.ContainsAny(node.Value, ".eE")) {
+			return fmt.Sprint(key), nil
+		}
 	}
 	if node.Kind == yaml.ScalarNode {
 		return "", refuse(node, "key %s is %s, not a string; write \"%s\" in quotes", node.Value, describe(tree), node.Value)
@@ -242,28 +248,13 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, error) {
 	return "", refuse(node, "a key is %s, not a string", describe(tree))
 }
 
-// integerKey returns the text of a key that was read as an integer, and whether it may be one. 1.0
-// and 1e3 are integers as values only. In hexadecimal numbers e is a digit.
-func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
-	switch tree.(type) {
-	case int64, json.Number:
-		hexadecimal := strings.HasPrefix(strings.TrimLeft(strings.ToLower(node.Value), "+-"), "0x")
-		return fmt.Sprint(tree), node.Kind == yaml.ScalarNode && (hexadecimal || !strings.ContainsAny(node.Value, ".eE"))
-	}
-	return "", false
-}
-
 // find returns the index of a value in the content of a map or a list, or -1. Keys that a map gets by "<<" are not
 // found: they belong to another place of the text.
 func find(node *yaml.Node, element string) int {
-	index, ok := listIndex(element)
-	switch {
-	case node.Kind == yaml.SequenceNode && ok && index < len(node.Content):
+	if index, ok := listIndex(element); node.Kind == yaml.SequenceNode && ok && index < len(node.Content) {
 		return index
-	case node.Kind != yaml.MappingNode:
-		return -1
 	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
 		if key := node.Content[i]; key.Kind == yaml.ScalarNode && !isMergeKey(key) {
 			if text, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(key); err == nil && text == element {
 				return i + 1
@@ -307,30 +298,15 @@ func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) error {
 	return nil
 }
 
-// checkTag refuses tags that would change the meaning of a list or a map, such as !!set.
-func checkTag(node *yaml.Node, want string) error {
-	if node.Style&yaml.TaggedStyle != 0 && node.ShortTag() != want && node.Tag != "!" {
-		return refuse(node, "tag %s is not supported", node.Tag)
-	}
-	return nil
-}
-
-// readScalar returns the value of a scalar: a text if quoted, otherwise by its form, which must fit a tag that it has.
+// readScalar returns the value of a scalar: a text if quoted or tagged as one, otherwise by its form.
 func readScalar(node *yaml.Node) (any, error) {
-	tag := ""
-	if node.Style&yaml.TaggedStyle != 0 {
-		tag = node.ShortTag()
-	}
-	if tag == "!!str" || tag == "!" || tag == "!!timestamp" || tag == "" && !isPlain(node) {
+	tagged := node.Style&yaml.TaggedStyle != 0
+	if !tagged && !isPlain(node) || tagged && slices.Contains([]string{"!!str", "!", "!!timestamp"}, node.ShortTag()) {
 		return node.Value, nil
 	}
 	value, err := resolvePlain(node.Value)
 	if err != nil {
 		return nil, refuse(node, "%s: %w", node.Value, err)
-	}
-	fits := map[string]string{"null": "!!null", "a boolean": "!!bool", "an integer": "!!int !!float", "a number": "!!float"}[describe(value)]
-	if tag != "" && !slices.Contains(strings.Fields(fits), tag) {
-		return nil, refuse(node, "%q cannot be read as %s", node.Value, node.Tag)
 	}
 	return value, nil
 }
@@ -343,7 +319,7 @@ func isPlain(node *yaml.Node) bool {
 
 // resolvePlain returns the value of an unquoted scalar, as sigs.k8s.io/yaml reads it, with two
 // differences that D4 requires: integers beyond 64 bits stay integers, and a number without a
-// fraction is an integer. keyIs and isSafePlain rely on it as well, so reading and writing agree.
+// fraction is an integer. isSafePlain relies on it as well, so reading and writing agree.
 func resolvePlain(text string) (any, error) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -385,7 +361,3 @@ func resolveNumber(text string) any {
 	}
 	return text
 }
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

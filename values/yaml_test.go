@@ -81,6 +81,7 @@ func TestParseYAMLRefuses(t *testing.T) {
 		want       []string
 	}{
 		{"duplicate keys", "a: 1\nb: 2\na: 3\n", []string{`line 3: key "a" is already set in line 1`}},
+		{"duplicate keys in JSON", `{"a":1,"a":2}`, []string{`line 1: key "a" is already set in line 1`}},
 		{"duplicate keys in the depth", "a:\n  - {x: 1, x: 2}\n", []string{`line 2: key "x"`}},
 		{"keys that are alike after unquoting", "a: 1\n'a': 2\n", []string{"line 2"}},
 		{"fractions as keys", "a:\n  80.5: x\n  1.0: x\n  1e3: x", []string{`line 2: key 80.5 is a number, not a string; write "80.5" in quotes`}},
@@ -94,8 +95,8 @@ func TestParseYAMLRefuses(t *testing.T) {
 		{"the first problem", "a: 1\non: x\na: 2\nb: .inf\n", []string{"line 2: key on"}},
 		{"infinity", "a: .inf\n", []string{"line 1: .inf: infinite"}},
 		{"not a number", "a: .NaN\n", []string{"line 1"}},
-		{"unknown tags", "a: !vault x\n", []string{`line 1: "x" cannot be read as !vault`}},
-		{"unknown tags of lists", "a: !set [x]\n", []string{"line 1: tag !set is not supported"}},
+		{"unknown tags", "a: !vault x\n", []string{"line 1: a string cannot be read as !vault"}},
+		{"unknown tags of lists", "a: !set [x]\n", []string{"line 1: a list cannot be read as !set"}},
 		{"a tag that does not fit", "a: !!int text\n", []string{"line 1"}},
 		{"a list that is not closed", "a: [1\nb: 2\n", []string{"line 2: did not find expected ',' or ']'"}},
 		{"a map that is not closed, where it begins", "x: 1\ny: {a: 1\nz: 2\n", []string{"line 2: did not find expected ',' or '}'"}},

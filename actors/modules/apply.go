@@ -89,16 +89,12 @@ func (v *ownValues) apply(ctx actor.Context, a application) {
 }
 
 // patched applies both patches to a copy of the section and validates the result with both schemas
-// (D36). While there is no Secret with values, config patches go to the ConfigMap as a whole
-// (WithoutStore).
+// (D36). While there is no Secret with values, config patches go to the ConfigMap as a whole.
 func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
 	next := v.section
 	var err error
 	if len(config) > 0 {
-		if v.program.SecretOff.Load() {
-			next = next.WithoutStore()
-		}
-		if next, err = next.PatchConfig(config, by); err != nil {
+		if next, err = next.PatchConfig(config, by, !v.program.SecretOff.Load()); err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)
 		}
 		if err := next.ValidateConfig(); err != nil {

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // What is planted: in the Secret, by a hook at a path that the schema marks, at such a path in the ConfigMap, and in
@@ -26,6 +28,10 @@ const (
 	// YAML folds the one, and indents the lines of the other, which are too short to be hidden alone.
 	plantedLong  = "planted-word planted-word planted-word planted-word planted-word planted-word planted-word planted-word planted-word"
 	plantedLines = "planted-a\\nplanted-b\\nplanted-c"
+	// What looks like a secret, by its name or its form, in the ConfigMap.
+	plantedLooks = "adminPassword: planted-by-its-name-3bN\n" +
+		"url: https://somebody:planted-in-a-url-7cV@example.com/x\n" +
+		"pem: |\n  -----BEGIN PRIVATE KEY-----\n  planted-in-a-pem-1dZ\n  -----END PRIVATE KEY-----\n"
 )
 
 const secretModules = `
@@ -41,6 +47,9 @@ properties:
   long: {type: string}
   lines: {type: string}
   fail: {type: boolean, default: false}
+  adminPassword: {type: string, maxLength: 40}
+  url: {type: string, pattern: '^https:'}
+  pem: {type: string}
 -- modules/010-well/templates/all.yaml --
 {{- if .Values.well.fail }}{{ fail (printf "no chart with %s" .Values.well.word) }}{{ end }}
 apiVersion: v1
@@ -56,6 +65,8 @@ data:
   coded: {{ .Values.well.word | b64enc }}
   json: {{ dict "x" .Values.well.token | toJson | quote }}
   lines: {{ .Values.well.lines | quote }}
+  named: "port=1\npassword={{ .Values.well.adminPassword }}\n"
+  form: {{ printf "%s\n%s" .Values.well.url .Values.well.pem | quote }}
   long: {{ .Values.well.long | quote }}
   user: {{ .Values.well.user | quote }}
 ---
@@ -127,12 +138,14 @@ func (h *fixture) secretData() map[string]string {
 	return textsOf(secret)
 }
 
-// D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation,
-// render, drift, dump, metric, trace, event or line of the log, through whatever door it came and wherever a chart or
-// a hook has put it.
+// D38, D40, D41, J9, J14: what lies in the Secret, what a schema marks with x-secret, and what looks like a secret by the name
+// of its key, as a key in PEM, or in a URL, is in no page, plan, explanation, render, drift, dump, metric, trace, error, Event,
+// object of kind Module or line of the log, through whatever door it came and wherever a chart or a hook has put it.
 func TestNoSecretIsShown(t *testing.T) {
-	h, traces := newFixture(t, secretModules), newReceiver(t)
-	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
+	t.Parallel()
+	h, traces := fixtureOn(t, devclustertest.Borrow(t), secretModules), newReceiver(t)
+	h.kubectl("apply", "-f", h.definition())
+	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n" + plantedLooks})
 	others := "lines: \"" + plantedLines + "\"\nlong: " + plantedLong + "\n"
 	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n" + others})
 	o := h.start("ADDON_OPERATOR_DRIFT=report", limited(limits{DriftPeriod: time.Second}),
@@ -151,6 +164,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	h.setSecret(map[string]string{"well": "token: " + plantedRefused + "\n"})
 	o.expect("ConfigMap and Secret are refused", "well.token: must have at most 40 characters")
 	o.expect("cannot use ***, nor")
+	h.setConfig(map[string]string{"well": "adminPassword: " + plantedRefused + "\nurl: ftp://somebody:planted-url-4fJ@example.com\n"})
+	o.expect("the ConfigMap is refused", "well.adminPassword: must have at most 40 characters", "ftp://somebody:***@example.com")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
 	must(t, err)
@@ -222,7 +237,8 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 	text, err := json.Marshal(events)
 	must(t, err)
 	all["events"] = string(text)
-	for _, what := range []string{"command plan -f next.yaml", "command module drift well", "events"} {
+	all["Module objects"] = h.printed("get", "modules", "-n", h.namespace, "-o", "yaml")
+	for _, what := range []string{"command plan -f next.yaml", "command module drift well", "events", "Module objects"} {
 		if len(all[what]) < 100 {
 			t.Errorf("%s shows nothing: %s", what, all[what])
 		}

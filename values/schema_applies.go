@@ -1,0 +1,137 @@
+package values
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// applied are the schemas that speak about one value, of those that lead to an annotation: what a schema says beside what
+// the library checks. There are three: defaults (D7, D34), which keys objects have (D31), and what is secret (D41). The
+// compiled schema has all of them. They are immutable and shared; the zero value says nothing.
+type applied struct {
+	in      *annotations
+	schemas []*jsonschema.Schema
+}
+
+// annotations are all schemas with one kind of annotation.
+type annotations struct {
+	// always: only what applies in any case counts: properties, items, allOf and $ref, not the alternatives of anyOf
+	// and oneOf, because which of them applies depends on the value to be completed.
+	always bool
+	leads  map[*jsonschema.Schema]bool // whether the schema, or one below it, is annotated
+}
+
+// annotated looks through compiled schemas, and returns what speaks about the whole section.
+func annotated(always bool, has func(*jsonschema.Schema) bool, roots ...*jsonschema.Schema) applied {
+	a := &annotations{always, map[*jsonschema.Schema]bool{}}
+	above, known := map[*jsonschema.Schema][]*jsonschema.Schema{}, map[*jsonschema.Schema]bool{}
+	var found []*jsonschema.Schema
+	var visit func(s *jsonschema.Schema)
+	visit = func(s *jsonschema.Schema) {
+		known[s] = true
+		if has(s) {
+			found = append(found, s)
+		}
+		for _, below := range append(a.same(s), partsOf(s)...) {
+			above[below] = append(above[below], s)
+			if !known[below] {
+				visit(below)
+			}
+		}
+	}
+	for _, root := range roots {
+		visit(root)
+	}
+	for len(found) > 0 {
+		last := found[len(found)-1]
+		found = found[:len(found)-1]
+		if !a.leads[last] {
+			a.leads[last], found = true, append(found, above[last]...)
+		}
+	}
+	return applied{a, a.collect(nil, roots)}
+}
+
+// same returns the schemas that apply to the same value as one, as part of it. not and if are left out: they do not
+// describe the value, they only test it.
+func (a *annotations) same(s *jsonschema.Schema) []*jsonschema.Schema {
+	all := slices.Concat([]*jsonschema.Schema{s.Ref}, s.AllOf)
+	switch {
+	case !a.always:
+		all = slices.Concat(all, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Then, s.Else}, slices.Collect(maps.Values(s.DependentSchemas)))
+	case s.If != nil && slices.Equal(s.If.Types, []string{"null"}): // see allowNull
+		all = append(all, s.Else)
+	}
+	return slices.DeleteFunc(all, func(one *jsonschema.Schema) bool { return one == nil })
+}
+
+// partsOf returns the schemas for parts of the value.
+func partsOf(s *jsonschema.Schema) []*jsonschema.Schema {
+	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	all := slices.Concat(slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), itemsOf(s))
+	if additional != nil {
+		all = append(all, additional)
+	}
+	return all
+}
+
+// itemsOf returns the schemas for elements of a list; several if each is for one position, which OpenAPI does not have.
+func itemsOf(s *jsonschema.Schema) []*jsonschema.Schema {
+	if items, ok := s.Items.(*jsonschema.Schema); ok {
+		return []*jsonschema.Schema{items}
+	}
+	positions, _ := s.Items.([]*jsonschema.Schema)
+	return positions
+}
+
+// collect adds schemas and all others that apply to the same value.
+func (a *annotations) collect(found, schemas []*jsonschema.Schema) []*jsonschema.Schema {
+	for _, s := range schemas {
+		if a.leads[s] && !slices.Contains(found, s) {
+			found = a.collect(append(found, s), a.same(s))
+		}
+	}
+	return found
+}
+
+// key returns what speaks about the value of a key.
+func (a applied) key(key string) applied {
+	var found []*jsonschema.Schema
+	for _, s := range a.schemas {
+		found = a.in.collect(found, schemasForKey(s, key))
+	}
+	return applied{a.in, found}
+}
+
+// element returns what speaks about the elements of a list. What is said of single positions counts for all, but not a
+// default.
+func (a applied) element() applied {
+	var found []*jsonschema.Schema
+	for _, s := range a.schemas {
+		if _, one := s.Items.(*jsonschema.Schema); one || !a.in.always {
+			found = a.in.collect(found, itemsOf(s))
+		}
+	}
+	return applied{a.in, found}
+}
+
+// schemasForKey returns those of one schema, by the rule of JSON Schema: additionalProperties count only for keys that
+// nothing else names.
+func schemasForKey(s *jsonschema.Schema, key string) (found []*jsonschema.Schema) {
+	for pattern, below := range s.PatternProperties {
+		if pattern.MatchString(key) {
+			found = append(found, below)
+		}
+	}
+	slices.SortFunc(found, func(a, b *jsonschema.Schema) int { return strings.Compare(a.Location, b.Location) })
+	if below := s.Properties[key]; below != nil {
+		found = slices.Insert(found, 0, below)
+	}
+	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && len(found) == 0 {
+		found = append(found, additional)
+	}
+	return found
+}
