@@ -51,7 +51,7 @@ type contents struct {
 // file only size and time are.
 const (
 	maxDepth   = 32 // stops at symbolic links that point upwards
-	maxFiles   = 20_000
+	maxFiles   = 100_000
 	maxHashed  = 4 << 20
 	settleTime = time.Second // coarser than the times of any file system in use
 )
