@@ -220,6 +220,10 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 		r.found[len(r.found)-1].unevaluated = true
 	case keyword == "not":
 		r.say(at, "matches what the schema excludes with not")
+	case keyword == "additionalProperties": // of a Format: schemas of values are closed in other ways
+		rule := located(absolute)
+		properties, _ := lookup(r.schema.document, append(rule[:len(rule)-1], "properties"))
+		r.unknown(value, at, properties)
 	case keyword == "required":
 		r.missing(value, at, limit)
 	case keyword == "type":
@@ -228,6 +232,17 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 		r.wrong(at, value, fmt.Sprintf("property '%v' is required, if '%s' property exists", limit, above))
 	default:
 		r.wrong(at, value, sentence(keyword, limit))
+	}
+}
+
+// unknown reports the keys that a map must not have.
+func (r *report) unknown(value any, at pointer, properties any) {
+	object, _ := value.(map[string]any)
+	known, _ := properties.(map[string]any)
+	for _, key := range sortedKeys(object) {
+		if _, ok := known[key]; !ok && !r.full() {
+			r.say(append(slices.Clip(at), key), unknownKey+"; "+DidYouMean(key, sortedKeys(known), "known are "+strings.Join(sortedKeys(known), ", ")))
+		}
 	}
 }
 
@@ -266,6 +281,9 @@ func (r *report) say(at pointer, message string) {
 
 // path returns the place of a value as users write it, with long keys cut.
 func (r *report) path(at pointer) string {
+	if r.key == "" { // a Format
+		return dottedUpTo(r.value, at, maxElement)
+	}
 	return dottedUpTo(map[string]any{r.key: r.value}, append(pointer{r.key}, at...), maxElement)
 }
 
