@@ -330,7 +330,7 @@ func restructured(before, now *addons.Tree) string {
 			return fmt.Sprintf("flags of %s", m.Name)
 		case m.EnabledScript != old.EnabledScript, m.EnabledScript != "" && !m.SameValues(old):
 			return fmt.Sprintf("what decides whether %s is enabled", m.Name)
-		case !m.File.Equal(old.File):
+		case m.File != old.File:
 			return fmt.Sprintf("module.yaml of %s", m.Name)
 		}
 	}
