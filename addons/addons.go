@@ -95,13 +95,7 @@ type Global struct {
 	Problems []string
 
 	files   contents
-	refused globalSums // see Refused
-}
-
-// globalSums identify one version of Global: the checksums of its files, and its static values.
-type globalSums struct {
-	parts  [allParts]sum
-	static []values.Layer
+	refused *Global // the version on disk, when another one stays in force; see Refused
 }
 
 // Module is one module on disk.
@@ -200,7 +194,7 @@ func Load(dirs Dirs) (*Tree, error) {
 		errs = append(errs, err)
 	}
 	for _, m := range entries {
-		m.files = look(m.Dir, contents{}, partOfModule) // first: a later refresh finds what changes meanwhile
+		m.files = look(m.Dir, contents{}) // first: a later refresh finds what changes meanwhile
 		err := tree.readModule(&m)
 		tree.combine(&m)
 		if err != nil {

@@ -242,7 +242,7 @@ func TestGettingStartedIsPlayed(t *testing.T) {
 	reader.plays([]step{upgraded}, `^7`)
 	section6 := section("## 6. Refuse nonsense")
 	reader.plays(section6[:1], ``)
-	p.expect("values or schemas") // are in force, says the log
+	p.expect("files of a module have changed and are in force")
 	reader.plays(section6[1:], `nothing was written.*greeter\.greting: is not a known key`)
 	reader.plays(section("## 7. Take it away"), `confirm-purge=4b249b519fef`, `annotated\n(configmap/greeter condition met\n)?$`)
 	p.interrupt()
