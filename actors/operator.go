@@ -337,16 +337,11 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 	if now.Same(o.global) {
 		return nil
 	}
-	var update work.UpdateGlobal
-	if !now.SameValues(o.global) {
-		section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
-		if err != nil {
-			return fmt.Errorf("global values: %w", err)
-		}
-		update.Section = section
+	section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
+	if err != nil {
+		return fmt.Errorf("global values: %w", err)
 	}
-	update.Hooks, update.Asked = msg.GlobalHooks, msg.Asked
-	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
+	ctx.Send(o.program.Owner(messages.GlobalHooks), work.UpdateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked})
 	o.global = now
 	return nil
 }

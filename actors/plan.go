@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -95,7 +94,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 
 // globalOnDisk are the global values with the files as they are now, as the next reload has them (P8).
 func globalOnDisk(known *plan.Known, section *values.Section, now, old addons.Global) *values.Section {
-	if now.SameValues(old) {
+	if now.Same(old) {
 		return section
 	}
 	files, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
@@ -142,9 +141,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 	known.Sections[m.Key] = got.Known.Own
 	if !m.SameValues(*old) {
 		files, err := decide.SectionFor(m)
-		known.Sections[m.Key] = onDisk(known, "values or schemas of "+m.Name, got.Known.Own, files, err)
-	} else if differs := m.Differs(*old); len(differs) > 0 {
-		known.Notes = append(known.Notes, fmt.Sprintf("%s of %s changed on disk since the module was loaded; this plan uses the new files", strings.Join(differs, " and "), m.Name))
+		known.Sections[m.Key] = onDisk(known, "files of "+m.Name, got.Known.Own, files, err)
 	}
 	if !got.Known.Started { // its hooks have not run all, so it is not known what they would set
 		return nil

@@ -98,13 +98,7 @@ type Global struct {
 	Problems []string
 
 	files   contents
-	refused globalSums // see Refused
-}
-
-// globalSums identify one version of Global: the checksums of its files, and its static values.
-type globalSums struct {
-	parts  [allParts]sum
-	static []values.Layer
+	refused *Global // the version on disk, when another one stays in force; see Refused
 }
 
 // Module is one module on disk.
@@ -206,7 +200,7 @@ func Load(dirs Dirs) (*Tree, error) {
 	looks.SetLimit(runtime.GOMAXPROCS(0))
 	for i, m := range entries {
 		looks.Go(func() error {
-			entries[i].files = look(m.Dir, contents{}, partOfModule)
+			entries[i].files = look(m.Dir, contents{})
 			return nil
 		})
 	}

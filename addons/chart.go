@@ -2,14 +2,12 @@ package addons
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
+	"sync"
 
 	"addon-operator/helm/charts"
 	"addon-operator/values"
@@ -22,15 +20,10 @@ type ModuleFile struct {
 	// operator.
 	Namespace string
 	// Waits: it has the field waitFor of earlier versions, which has no effect.
-	Waits bool
+	Waits bool `json:"-"`
 	// Chart is the source of the chart in chart/. It is for people and for the commands that fetch
 	// charts; a running operator fetches nothing.
 	Chart ChartSource
-}
-
-// Equal reports whether two files have the same content.
-func (f ModuleFile) Equal(o ModuleFile) bool {
-	return f == o
 }
 
 // ChartSource is where a chart was taken from. All fields may be empty.
@@ -44,8 +37,18 @@ type ChartSource struct {
 // moduleFile is the name of the file with a ModuleFile.
 const moduleFile = "module.yaml"
 
+// moduleFileFormat is what it may contain.
+var moduleFileFormat = sync.OnceValues(func() (*values.Format, error) {
+	return values.NewFormat("module.yaml", []byte(`{
+		"type": "object", "additionalProperties": false, "properties": {
+			"waitFor": {},
+			"namespace": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+			"chart": {"type": "object", "additionalProperties": false, "properties": {
+				"repository": {"type": "string"}, "name": {"type": "string"}, "version": {"type": "string"}, "digest": {"type": "string"}}}}}`))
+})
+
 // ReadModuleFile reads module.yaml in the directory of a module; one that does not exist is empty.
-// Errors name the file, the field and the fix, and report all mistakes.
+// Errors name the file and the field, and report all mistakes.
 func ReadModuleFile(dir string) (f ModuleFile, err error) {
 	return readModuleFile(dir, func(path string) string { return path })
 }
@@ -54,89 +57,28 @@ func ReadModuleFile(dir string) (f ModuleFile, err error) {
 func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
 	tree, err := readYAML(path, shown(path))
+	if err != nil || tree == nil {
+		return f, err
+	}
+	format, err := moduleFileFormat()
 	if err != nil {
 		return f, err
 	}
-	if fields, ok := tree.(map[string]any); ok {
-		_, f.Waits = fields["waitFor"]
-		delete(fields, "waitFor")
+	violations, err := format.Violations(tree)
+	errs := []error{err}
+	for _, v := range violations {
+		errs = append(errs, fmt.Errorf("%s: %s %s", shown(path), cmp.Or(v.Path, "the file"), v.Message))
 	}
-	d := decoder{file: shown(path)}
-	chart := map[string]*string{"repository": &f.Chart.Repository, "name": &f.Chart.Name, "version": &f.Chart.Version, "digest": &f.Chart.Digest}
-	d.decode("", tree, map[string]func(field string, value any){
-		"namespace": func(field string, value any) { d.namespace(field, value, &f.Namespace) },
-		"chart": func(field string, value any) {
-			fields := map[string]func(string, any){}
-			for name, into := range chart {
-				fields[name] = func(field string, value any) { d.text(field, value, into) }
-			}
-			d.decode(field+".", value, fields)
-		},
-	})
-	if d.errs != nil {
-		return ModuleFile{}, errors.Join(d.errs...)
+	if err := errors.Join(errs...); err != nil {
+		return f, err
 	}
-	return f, nil
-}
-
-// decoder reads a tree all of whose keys are known. It collects mistakes instead of ending at the
-// first one.
-type decoder struct {
-	file string
-	errs []error
-}
-
-func (d *decoder) fail(format string, args ...any) {
-	d.errs = append(d.errs, fmt.Errorf(d.file+": "+format, args...))
-}
-
-// decode passes each value of a map to the function of its key, in the order of the keys, so that
-// mistakes have a fixed order. nil is an empty map. prefix is the path of the map with a dot; ""
-// for the file.
-func (d *decoder) decode(prefix string, tree any, known map[string]func(field string, value any)) {
-	content, ok := tree.(map[string]any)
-	if !ok && tree != nil {
-		where := "the file"
-		if prefix != "" {
-			where = strings.TrimSuffix(prefix, ".")
-		}
-		d.fail("%s must be a map of %s", where, words(known))
-		return
+	content, _ := tree.(map[string]any)
+	_, f.Waits = content["waitFor"]
+	text, err := values.JSON(tree)
+	if err != nil {
+		return f, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(content)) {
-		if read, ok := known[key]; ok {
-			read(prefix+key, content[key])
-			continue
-		}
-		hint := "known keys are " + words(known)
-		if meant := values.Nearest(key, slices.Sorted(maps.Keys(known))); meant != "" {
-			hint = "did you mean " + prefix + meant + "?"
-		}
-		d.fail("key %s%s is unknown; %s", prefix, key, hint)
-	}
-}
-
-func (d *decoder) text(field string, value any, into *string) {
-	text, ok := value.(string)
-	if !ok {
-		d.fail("%s must be a string; put it in quotes", field)
-		return
-	}
-	*into = text
-}
-
-// namespace reads a name as the API server accepts it: a wrong one would fail only when the release
-// is installed.
-func (d *decoder) namespace(field string, value any, into *string) {
-	d.text(field, value, into)
-	const longest = 63 // characters of a namespace's name
-	if _, isText := value.(string); isText && (len(*into) > longest || !regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString(*into)) {
-		d.fail("%s %q cannot be the name of a namespace; use at most 63 of a-z, 0-9 and '-', a letter or digit first and last", field, *into)
-	}
-}
-
-func words[V any](known map[string]V) string {
-	return strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	return f, json.Unmarshal(text, &f)
 }
 
 // innerChart returns the directory of a chart that another author has published, in the directory
@@ -173,9 +115,9 @@ func checkChart(m *Module) error {
 // longestRelease is the length of the name of a release that Helm accepts.
 const longestRelease = 53
 
-// chartProblems reports charts that are never installed. charts/ has the dependencies of the chart
-// next to it, and without one the module has no release at all (A17, H21). Each run of a module with
-// a long name would fail, and a library chart has no objects.
+// chartProblems reports charts that are never installed (A17). charts/ has the dependencies of the
+// chart next to it. Each run of a module with a long name would fail, and a library chart has no
+// objects.
 func chartProblems(m *Module) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	root := cmp.Or(innerChart(m.Dir), m.Dir)

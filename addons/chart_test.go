@@ -17,21 +17,21 @@ func TestModuleFile(t *testing.T) {
 		"modules/020-plain/module.yaml":   "# nothing yet\n",
 	})
 	want := addons.ModuleFile{Namespace: "web", Waits: true, Chart: addons.ChartSource{Repository: "https://charts.example.com", Name: "web", Version: "1.2.3", Digest: "sha256:0"}}
-	if got := module(t, tree, "web-app").File; !got.Equal(want) {
+	if got := module(t, tree, "web-app").File; got != want {
 		t.Errorf("got %+v", got)
 	}
-	if got := module(t, tree, "plain").File; !got.Equal(addons.ModuleFile{}) {
+	if got := module(t, tree, "plain").File; got != (addons.ModuleFile{}) {
 		t.Errorf("an empty file says %+v", got)
 	}
 	for content, wants := range map[string][]string{
-		"namspace: web":                       {"key namspace is unknown; did you mean namespace?"},
-		"releases: 1":                         {"key releases is unknown; known keys are chart, namespace"},
-		"chart: {Version: '1', namo: a}":      {"key chart.Version is unknown; did you mean chart.version?", "key chart.namo is unknown; did you mean chart.name?"},
-		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a string; put it in quotes", "chart.version must be a string; put it in quotes"},
-		"namespace: My_Web":                   {`namespace "My_Web" cannot be the name of a namespace; use at most 63`},
-		"namespace: ''":                       {`namespace "" cannot be the name of a namespace`},
-		"chart: web":                          {"chart must be a map of digest, name, repository, version"},
-		"- namespace":                         {"the file must be a map of chart, namespace"},
+		"namspace: web":                       {"namspace is not a known key; did you mean namespace?"},
+		"releases: 1":                         {"releases is not a known key; known are chart, namespace"},
+		"chart: {Version: '1', namo: a}":      {"chart.Version is not a known key; did you mean version?", "chart.namo is not a known key; did you mean name?"},
+		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a string, is an integer", "chart.version must be a string, is "},
+		"namespace: My_Web":                   {`namespace must match the pattern ^[a-z0-9]`, `is "My_Web"`},
+		"namespace: ''":                       {"namespace must match the pattern"},
+		"chart: web":                          {"chart must be a map, is a string"},
+		"- namespace":                         {"the file must be a map, is a list"},
 		"namespace: [":                        {"line 1"},
 	} {
 		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/module.yaml": content})

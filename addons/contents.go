@@ -1,7 +1,6 @@
 package addons
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -19,19 +18,6 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// part is a part of the files of a module. The parts differ in what follows when one of their files
-// changes (P8).
-type part int
-
-const (
-	configPart part = iota // values, schemas, the enabled script, module.yaml: the module is loaded again
-	hooksPart              // hooks are asked for their configuration again
-	chartPart              // the module runs
-	crdsPart               // definitions are applied again, and the module runs
-	allParts
-	noPart = allParts // nothing follows
-)
-
 type sum [sha256.Size]byte
 
 // contents are the checksums of the files below a directory.
@@ -42,8 +28,9 @@ type contents struct {
 	// tick of the file system's clock may leave the stamp as it is, so an equal stamp proves
 	// nothing.
 	settled bool
-	parts   [allParts]sum
-	// content has the files that belong to a part, and whether they have content. See lost.
+	// all is that of all files that count, and run that of the chart and of what values come from.
+	all, run sum
+	// content has the files that count, and whether they have content. See lost.
 	content map[string]bool
 }
 
@@ -51,20 +38,20 @@ type contents struct {
 // file only size and time are.
 const (
 	maxDepth   = 32 // stops at symbolic links that point upwards
-	maxFiles   = 20_000
+	maxFiles   = 100_000
 	maxHashed  = 4 << 20
 	settleTime = time.Second // coarser than the times of any file system in use
 )
 
 // look reads the files below a directory, unless their stamp is the known one: then known is
 // returned, which is the usual case, and costs no more than the names and times of the files.
-func look(dir string, known contents, partOf func(name string) part) contents {
+func look(dir string, known contents) contents {
 	var files []foundFile
 	find(dir, "", &files)
-	now := contents{stamp: stampOf(files), settled: true}
+	now := contents{stamp: stampOf(files), settled: true, content: map[string]bool{}}
 	// Another tree behind the same link may have the same times and sizes: trees that are made to
 	// be reproducible do.
-	if target, err := filepath.EvalSymlinks(dir); err == nil { // another tree may have the same times and sizes, as those have that are made to be reproducible
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		now.stamp = sha256.Sum256(append(now.stamp[:], target...))
 	}
 	for _, f := range files {
@@ -75,32 +62,20 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	if known.settled && known.stamp == now.stamp {
 		return known
 	}
-	// Files for people (partOfModule) are part of the chart if its templates may read them by
-	// .Files.
-	words := noPart
-	if templatesRead(dir, files) {
-		words = chartPart
-	}
-	now.content = map[string]bool{}
-	for i := range now.parts {
-		all := sha256.New()
-		for _, f := range files {
-			p := partOf(f.name)
-			if p == noPart {
-				p = words
-			}
-			// values.yaml counts in each part but that of hooks: it also has defaults of the chart.
-			if f.name != "values.yaml" && p != part(i) || f.name == "values.yaml" && part(i) == hooksPart {
-				continue
-			}
-			one, has := f.sum(dir)
-			all.Write(one[:])
-			if partOf(f.name) != noPart {
-				now.content[f.name] = has
-			}
+	all, run := sha256.New(), sha256.New()
+	for _, f := range files {
+		if !counts(f.name) {
+			continue
 		}
-		all.Sum(now.parts[i][:0])
+		one, has := f.sum(dir)
+		now.content[f.name] = has
+		all.Write(one[:])
+		if inRun(f.name) {
+			run.Write(one[:])
+		}
 	}
+	all.Sum(now.all[:0])
+	run.Sum(now.run[:0])
 	return now
 }
 
@@ -220,55 +195,18 @@ func isLeftover(name string) bool {
 	return strings.HasPrefix(name, ".") && name != ".helmignore" || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
-// templatesRead reports whether templates of a chart in the directory itself may read its files by
-// .Files. A chart in chart/ only has the files below it, which are part of the chart anyway.
-func templatesRead(dir string, files []foundFile) (reads bool) {
-	for _, f := range files {
-		top, _, _ := strings.Cut(f.name, "/")
-		switch {
-		case f.name == "chart/Chart.yaml":
-			return false // its files are those below chart/
-		case !reads && (top == "templates" || top == "charts"):
-			text, whole := f.read(dir)
-			reads = whole && bytes.Contains(text, []byte(".Files"))
-		}
-	}
-	return reads
-}
-
-// partOfModule returns the part of a module that a file belongs to. Documentation and tests are
-// noPart: look makes them part of the chart if templates read files.
-func partOfModule(name string) part {
-	top, _, below := strings.Cut(name, "/")
-	if !below && path.Ext(name) == ".md" {
-		return noPart
-	}
-	switch top {
-	case "tests", "docs":
-		return noPart
-	case "values.yaml", "openapi", "enabled", moduleFile:
-		return configPart
-	case "hooks":
-		return hooksPart
-	case "crds":
-		return crdsPart
-	}
-	if strings.HasPrefix(name, "chart/crds/") {
-		return crdsPart
-	}
-	return chartPart
-}
-
-// partOfGlobal is partOfModule for the directory of global hooks. Documentation and tests do not
-// count there either, but a program next to them may be a hook.
-func partOfGlobal(name string) part {
+// counts reports whether a file is part of a module, or of the global hooks. Documentation and tests are not, but a
+// program next to them may be a hook.
+func counts(name string) bool {
 	top, _, below := strings.Cut(name, "/")
 	word := slices.Contains([]string{".yaml", ".json", ".md", ".txt"}, path.Ext(name)) // never hooks
-	switch {
-	case below && top == "openapi":
-		return configPart
-	case !below && path.Ext(name) == ".md", below && word && (top == "tests" || top == "docs"):
-		return noPart
-	}
-	return hooksPart
+	return !(!below && path.Ext(name) == ".md" || below && word && (top == "tests" || top == "docs"))
+}
+
+// inRun reports whether a run combines a file with values that are in force: the chart, and what
+// values come from. A hook may write other files. Hooks themselves do not count: what they set is
+// checked, and used, whatever their version.
+func inRun(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	return slices.Contains([]string{"templates", "charts", "chart", "openapi", "Chart.yaml", "values.yaml", moduleFile}, top)
 }

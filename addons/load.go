@@ -196,7 +196,7 @@ func (t *Tree) loadGlobal(dir string) error {
 	}
 	dir = global.Dir
 	t.Global = global
-	t.Global.Static, t.Global.files = t.common.globalSections(), look(dir, contents{}, partOfGlobal)
+	t.Global.Static, t.Global.files = t.common.globalSections(), look(dir, contents{})
 	t.Global.Schemas, err = t.loadSchemas(dir, t.dirs.Shown)
 	return err
 }
@@ -245,9 +245,12 @@ func (t *Tree) readModule(m *Module) error {
 // first (D5, E3). It is called again whenever the files of the roots have changed.
 func (t *Tree) combine(m *Module) {
 	file := m.Shown(m.valuesFile())
-	m.Static, m.Flags, m.Maintenance = t.common.sections(m.Key), nil, ""
-	if section, ok := m.own.Sections[m.Key]; ok {
-		m.Static = append(m.Static, values.Layer{Source: file, Value: section})
+	m.Flags, m.Maintenance = nil, ""
+	if m.stale == "" { // else its last values stay, because the new ones of the roots may be the reason
+		m.Static = t.common.sections(m.Key)
+		if section, ok := m.own.Sections[m.Key]; ok {
+			m.Static = append(m.Static, values.Layer{Source: file, Value: section})
+		}
 	}
 	flag := values.FlagKey(m.Key)
 	maintenance := func(d values.Document) {

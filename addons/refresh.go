@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"addon-operator/values"
 )
 
 // unstableReads and unstablePause are how often files that change while they are read are read
@@ -111,13 +109,13 @@ func (r *refresh) common() {
 func (r *refresh) global() {
 	t, before := r.next, r.before
 	problems := t.Global.Problems // of the values.yaml of the roots
-	files := look(before.Global.Dir, before.Global.files, partOfGlobal)
+	files := look(before.Global.Dir, before.Global.files)
 	next := before.Global
-	next.refused = globalSums{}
+	next.refused = nil
 	var err error
-	if files.parts != before.Global.files.parts {
+	if files.all != before.Global.files.all {
 		var fresh Tree
-		err = stable(func() contents { return look(before.Global.Dir, files, partOfGlobal) }, func(read contents) error {
+		err = stable(func() contents { return look(before.Global.Dir, files) }, func(read contents) error {
 			fresh = Tree{dirs: r.dirs, common: t.common}
 			err := fresh.loadGlobal(r.dirs.Global)
 			fresh.Global.files = read
@@ -136,29 +134,27 @@ func (r *refresh) global() {
 	t.Global = next
 	t.Global.Problems = problems
 	if err != nil {
-		t.Global.refused = globalSums{files.parts, t.Global.Static}
+		t.Global.refused = &Global{HooksDir: next.HooksDir, files: files, Static: next.Static}
 		t.problem(&t.Global.Problems, "%s", kept(err))
 	}
 }
 
-// module adds a module that was found, loaded again if its files differ from those of old. Changed
-// hooks or definitions of kinds alone load nothing: here their files are only compared.
+// module adds a module that was found, loaded again if its files differ from those of old.
 func (r *refresh) module(old *Module, m Module) {
 	t := r.next
 	var known contents
 	if old != nil && old.Dir == m.Dir {
 		known = old.files
 	}
-	files := look(m.Dir, known, partOfModule)
-	sameParts := files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart]
-	if at := old != nil && old.Dir == m.Dir; at && sameParts && files.lost(m.Dir, known) == "" {
+	files := look(m.Dir, known)
+	if old != nil && old.Dir == m.Dir && files.all == known.all {
 		same := *old
 		same.doubles, same.files, same.stale = m.doubles, files, ""
 		t.add(same)
 		return
 	}
 	fresh, one := m, Tree{}
-	err := stable(func() contents { return look(m.Dir, files, partOfModule) }, func(read contents) (err error) {
+	err := stable(func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
 		one = Tree{dirs: r.dirs, common: t.common}
 		fresh, err = readAgain(&one, m, read, old)
 		return err
@@ -217,27 +213,19 @@ func (t *Tree) add(m Module) {
 	t.Modules = append(t.Modules, m)
 }
 
-// Keep replaces a module by its version in the tree before, because the one on disk was refused.
-// What the roots' values.yaml say is as new as they are, so that a person can disable a broken
-// module there. The order is new as well: it is part of the name of the directory.
+// Keep replaces a module by its version in the tree before, because the one on disk was refused:
+// with its static values, those of the roots' files as well, because they may be the reason. Flags
+// there are as new as the files, so that a person can disable a broken module. The order is new as
+// well: it is part of the name of the directory.
 func (t *Tree) Keep(name string, before *Tree, why error) {
 	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
 		last := old.placed(*m)
-		t.combine(&last)
 		if m.stale != "" { // there is more than one reason
 			why = fmt.Errorf("%s; %w", strings.TrimPrefix(m.stale, keptBecause), why)
 		}
 		t.keep(&last, why)
+		t.combine(&last)
 		*m = last
-	}
-}
-
-// KeepValues is Keep for values that are refused: the static values of the roots' files stay as
-// well, because they may be the reason.
-func (t *Tree) KeepValues(name string, before *Tree, why error) {
-	t.Keep(name, before, why)
-	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
-		m.Static = old.Static
 	}
 }
 
@@ -252,9 +240,9 @@ func (t *Tree) Drop(name string, why error) {
 
 // KeepGlobal is Keep for what belongs to all modules. It records what was refused, see Refused.
 func (t *Tree) KeepGlobal(before *Tree, why error) {
-	problems, refused := t.Global.Problems, t.Global.sums()
+	problems, refused := t.Global.Problems, t.Global
 	t.Global = before.Global
-	t.Global.Problems, t.Global.refused = problems, refused
+	t.Global.Problems, t.Global.refused = problems, &refused
 	t.problem(&t.Global.Problems, "%s", kept(why))
 }
 
@@ -281,7 +269,7 @@ func stable(look func() contents, read func(contents) error) error {
 		err := read(before)
 		after := look()
 		last = errUnstable
-		if after.stamp == before.stamp && after.parts == before.parts {
+		if after.stamp == before.stamp && after.all == before.all {
 			lost, ok := errors.AsType[lostError](err)
 			if !ok || !lost.justNow() {
 				return err
@@ -323,47 +311,15 @@ func (e lostError) justNow() bool {
 // Same reports whether a module equals another version of itself, in its files and in what the
 // roots say.
 func (m Module) Same(n Module) bool {
-	return m.Dir == n.Dir && m.Order == n.Order && m.files.parts == n.files.parts && m.Maintenance == n.Maintenance &&
-		reflect.DeepEqual(m.Static, n.Static) && slices.Equal(m.Flags, n.Flags)
+	return m.SameValues(n) && m.Order == n.Order && m.Maintenance == n.Maintenance && slices.Equal(m.Flags, n.Flags)
 }
 
 // SameFiles reports whether the files in the directory of the module are the same.
-func (m Module) SameFiles(n Module) bool { return m.Dir == n.Dir && m.files.parts == n.files.parts }
+func (m Module) SameFiles(n Module) bool { return m.Dir == n.Dir && m.files.all == n.files.all }
 
-// SameHooks reports whether the files of the hooks are the same.
-func (m Module) SameHooks(n Module) bool {
-	return m.Dir == n.Dir && m.files.parts[hooksPart] == n.files.parts[hooksPart]
-}
-
-// SameValues reports whether static values and schemas are the same.
+// SameValues reports whether files and static values are the same.
 func (m Module) SameValues(n Module) bool {
-	return m.Dir == n.Dir && m.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(m.Static, n.Static)
-}
-
-// SameChart reports whether the files of the chart, including the definitions of kinds, are the
-// same.
-func (m Module) SameChart(n Module) bool {
-	return m.Dir == n.Dir && m.files.parts[chartPart] == n.files.parts[chartPart] && m.SameCRDs(n)
-}
-
-// SameCRDs reports whether the definitions of kinds that the module brings are the same.
-func (m Module) SameCRDs(n Module) bool { return m.files.parts[crdsPart] == n.files.parts[crdsPart] }
-
-// Differs names the parts that differ, for people.
-func (m Module) Differs(n Module) (parts []string) {
-	if !m.SameValues(n) {
-		parts = append(parts, "values or schemas")
-	}
-	if !m.SameHooks(n) {
-		parts = append(parts, "hooks")
-	}
-	if m.files.parts[chartPart] != n.files.parts[chartPart] {
-		parts = append(parts, "chart")
-	}
-	if !m.SameCRDs(n) {
-		parts = append(parts, "CRDs")
-	}
-	return parts
+	return m.SameFiles(n) && reflect.DeepEqual(m.Static, n.Static)
 }
 
 // Stale returns why the files on disk are not in force; "" if they are.
@@ -371,31 +327,21 @@ func (m Module) Stale() string { return m.stale }
 
 // Stale reports whether something on disk was refused.
 func (t *Tree) Stale() bool {
-	return t.Global.refused.static != nil || t.Global.refused.parts != [allParts]sum{} ||
-		slices.ContainsFunc(t.Modules, func(m Module) bool { return m.stale != "" })
+	return t.Global.refused != nil || slices.ContainsFunc(t.Modules, func(m Module) bool { return m.stale != "" })
 }
 
-// Same reports whether the files of global hooks, schemas and values are the same.
-func (g Global) Same(n Global) bool { return g.SameHooks(n) && g.SameValues(n) }
-
-// SameHooks reports whether the files of the hooks are the same.
-func (g Global) SameHooks(n Global) bool {
-	return g.HooksDir == n.HooksDir && g.files.parts[hooksPart] == n.files.parts[hooksPart]
+// SameFiles reports whether the files of global hooks and schemas are the same.
+func (g Global) SameFiles(n Global) bool {
+	return g.HooksDir == n.HooksDir && g.files.all == n.files.all
 }
 
-// SameValues reports whether static values and schemas are the same.
-func (g Global) SameValues(n Global) bool {
-	return g.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(g.Static, n.Static)
-}
+// Same reports whether files and static values are the same.
+func (g Global) Same(n Global) bool { return g.SameFiles(n) && reflect.DeepEqual(g.Static, n.Static) }
 
 // Refused reports whether the files on disk are those that were refused when g stayed in force.
 // They would be refused again, unless the ConfigMap, the Secret, or something that a hook depends
 // on has changed.
-func (g Global) Refused(now Global) bool {
-	return g.refused.parts == now.files.parts && reflect.DeepEqual(g.refused.static, now.Static)
-}
-
-func (g Global) sums() globalSums { return globalSums{g.files.parts, g.Static} }
+func (g Global) Refused(now Global) bool { return g.refused != nil && g.refused.Same(now) }
 
 // changedOnDisk begins the description of a difference.
 const changedOnDisk = "changed on disk since it was loaded: "
@@ -407,12 +353,11 @@ const changedOnDisk = "changed on disk since it was loaded: "
 func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	changed := t.UnloadedModules(func(string) bool { return true })
 	var common []string
-	global := look(t.Global.Dir, t.Global.files, partOfGlobal).parts
-	if refused := t.Global.refused.parts; global != t.Global.files.parts && (refused == [allParts]sum{} || global != refused) { // what was refused is a problem already
+	if t.Global.differs(func(c contents) sum { return c.all }) {
 		common = append(common, dirs.Shown(t.Global.Dir))
 	}
 	for _, root := range t.common {
-		if root.differs(t.Global.Problems, func(d values.Document) any { return d }) {
+		if root.differs(t.Global.Problems) {
 			common = append(common, root.shown)
 		}
 	}
@@ -431,61 +376,41 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	return changed
 }
 
-// differs reports whether a part of the file is another one than that in force. What was refused is
-// among the problems already.
-func (r rootValues) differs(problems []string, part func(values.Document) any) bool {
+// differs reports whether the file is another one than that in force. What was refused is among the
+// problems already.
+func (r rootValues) differs(problems []string) bool {
 	now, err := r.again()
 	if err != nil {
 		return !slices.Contains(problems, kept(err))
 	}
-	return !reflect.DeepEqual(part(now.document), part(r.document))
+	return !reflect.DeepEqual(now.document, r.document)
 }
 
-// Outdated names a file that the values of a module come from, and that is not on disk as it is in
-// force; "" if there is none. What else is read now, such as the chart, must not be combined with
-// these values: it may be of another version of the files (P8). It reads no file whose stamp is the
-// same.
+// differs reports whether files are others than those in force, and were not refused.
+func (g Global) differs(of func(contents) sum) bool {
+	now := of(look(g.Dir, g.files))
+	return now != of(g.files) && (g.refused == nil || now != of(g.refused.files))
+}
+
+// Outdated names files that a run of a module reads, and that are not on disk as they are in force;
+// "" if there are none. What is read now, such as the chart, must not be combined with the values
+// that are in force: it may be of another version (P8). It reads no file whose stamp is the same.
 func (t *Tree) Outdated(name string) string {
 	m := t.Module(name)
-	if m == nil {
+	switch {
+	case m == nil:
 		return "the module " + name
-	}
-	disk, loaded := look(m.Dir, m.files, partOfModule).parts, m.files.parts
-	if disk[configPart] != loaded[configPart] || m.stale != "" && disk[chartPart] != loaded[chartPart] {
+	case look(m.Dir, m.files).run != m.files.run:
 		return m.Shown(m.Dir)
+	case t.Global.differs(func(c contents) sum { return c.run }):
+		return t.dirs.Shown(t.Global.Dir)
 	}
-	sections := func(d values.Document) any { return [2]any{d.Sections[values.GlobalKey], d.Sections[m.Key]} }
 	for _, root := range t.common {
-		if root.differs(t.Global.Problems, sections) {
+		if root.differs(t.Global.Problems) {
 			return root.shown
 		}
 	}
-	g := t.Global
-	now := look(g.Dir, g.files, partOfGlobal).parts[configPart]
-	if now != g.files.parts[configPart] && now != g.refused.parts[configPart] {
-		return t.dirs.Shown(g.Dir)
-	}
 	return ""
-}
-
-// Version changes with the files that a run of the module reads: its hooks, its values and the
-// templates of its chart. Other files in its directory do not count: a hook may write them.
-func (m Module) Version() string {
-	var files []foundFile
-	find(m.Dir, "", &files)
-	files = slices.DeleteFunc(files, func(f foundFile) bool {
-		top, _, _ := strings.Cut(f.name, "/")
-		switch top {
-		case "hooks":
-			return f.info.Mode()&0o111 == 0
-		case "templates", "charts", "chart", "openapi":
-			return false
-		}
-		return !slices.Contains([]string{"Chart.yaml", "values.yaml", "enabled", moduleFile}, f.name)
-	})
-	target, _ := filepath.EvalSymlinks(m.Dir) // "" if it is gone
-	stamp := stampOf(files)
-	return target + "\x00" + string(stamp[:])
 }
 
 // UnloadedModules is Unloaded for the files of some modules: it does not look at those of the
@@ -493,7 +418,7 @@ func (m Module) Version() string {
 func (t *Tree) UnloadedModules(of func(name string) bool) map[string]string {
 	changed := map[string]string{}
 	for _, m := range t.Modules {
-		if m.stale == "" && of(m.Name) && look(m.Dir, m.files, partOfModule).parts != m.files.parts {
+		if m.stale == "" && of(m.Name) && look(m.Dir, m.files).all != m.files.all {
 			changed[m.Name] = changedOnDisk + m.Shown(m.Dir)
 		}
 	}

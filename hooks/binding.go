@@ -2,8 +2,6 @@ package hooks
 
 import (
 	"cmp"
-	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -94,35 +92,6 @@ type Settings struct {
 	Timeout              time.Duration
 }
 
-// Equal reports whether two configurations bind to the same in the same way. Warnings do not count.
-// Crontabs and filters are compared as they were written.
-func (c *Config) Equal(other *Config) bool {
-	if c == other || c == nil || other == nil {
-		return c == other
-	}
-	return c.Version == other.Version && c.Settings == other.Settings && maps.Equal(c.Orders, other.Orders) &&
-		slices.EqualFunc(c.Schedules, other.Schedules, func(a, b Schedule) bool {
-			return a.Crontab == b.Crontab && reflect.DeepEqual(a.Binding, b.Binding)
-		}) &&
-		slices.EqualFunc(c.Kubernetes, other.Kubernetes, KubernetesBinding.equal)
-}
-
-// Same returns the places of the kubernetes bindings that another configuration has unchanged at
-// the same place, so that a hook that has seen the objects of one has seen those of the other. The
-// place counts because bindings are addressed by it: names may repeat. It is empty for v0, which
-// has no Synchronization to skip.
-func (c *Config) Same(other *Config) (places []int) {
-	if c.Version != other.Version || c.Version == V0 {
-		return nil
-	}
-	for i, b := range c.Kubernetes {
-		if i < len(other.Kubernetes) && b.equal(other.Kubernetes[i]) {
-			places = append(places, i)
-		}
-	}
-	return places
-}
-
 // Binding holds what schedule and kubernetes bindings have in common.
 type Binding struct {
 	Name         string   // reported to the hook as "binding"
@@ -148,13 +117,6 @@ type KubernetesBinding struct {
 	ExecuteOnSynchronization bool     // whether the first list of objects runs the hook; never in v0 (C20)
 	WaitForSynchronization   bool     // whether the first module run waits for that run; never in v0
 	KeepFullObjects          bool     // whether contexts carry objects, or filter results only
-}
-
-// equal compares filters by their source and everything else deeply.
-func (b KubernetesBinding) equal(other KubernetesBinding) bool {
-	same := b.Filter.String() == other.Filter.String()
-	b.Filter, other.Filter = nil, nil
-	return same && reflect.DeepEqual(b, other)
 }
 
 // Selection selects the objects of a kubernetes binding. An empty field does not restrict.

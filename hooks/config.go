@@ -1,17 +1,22 @@
 package hooks
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // ParseConfig reads what a hook printed for --config: JSON or YAML of protocol v0 or v1 (C4, C5).
 // It is strict (C7). The error is a *ConfigError with every mistake, or explains why the output
 // cannot be read at all.
 //
-// The schema checks the structure (schema.go), and readV0 and readV1 the meaning. A value of the
-// wrong type reads as absent in the second step, so that one report holds the mistakes of both.
+// The schema checks the structure (schema.go); only of one that is right is the meaning checked.
 func ParseConfig(scope Scope, data []byte) (*Config, error) {
 	return parseConfig(scope, data, nil)
 }
@@ -19,33 +24,33 @@ func ParseConfig(scope Scope, data []byte) (*Config, error) {
 // parseConfig is ParseConfig for jq expressions that may import modules from the directories of
 // jqLibrary.
 func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) {
-	tree, err := parseDocument(data)
+	document, err := parseDocument(data)
 	if err != nil {
 		return nil, err
 	}
 	found := &report{jqLibrary: jqLibrary}
-	document := place{value: tree, report: found}
-	config := &Config{Version: version(document), Orders: map[BindingType]float64{}}
-	withdrawForeign(document, scope, config.Version)
+	config := &Config{Version: found.version(document), Orders: map[BindingType]float64{}}
+	format, read := formatV1, found.readV1
 	switch config.Version {
-	case V1:
-		if err := checkShape(document, formatV1); err != nil {
-			return nil, err
-		}
-		readV1(document, config)
+	case "":
+		return nil, found.err()
 	case V0:
-		if err := checkShape(document, formatV0); err != nil {
-			return nil, err
-		}
-		readV0(document, config)
+		format, read = formatV0, found.readV0
 	}
-	for _, binding := range orderBindings() {
-		if order, ok := document.at(string(binding)).number(); ok {
-			config.Orders[binding] = order
-		}
+	found.withdrawForeign(document, scope, config.Version)
+	if err := found.checkShape(document, format); err != nil {
+		return nil, err
 	}
-	if config.empty() && len(found.violations) == 0 {
-		document.fail("the hook has no bindings; add one of %s", strings.Join(allowedBindings(scope, config.Version), ", "))
+	if err := found.err(); err != nil {
+		return nil, err
+	}
+	var from written
+	if err := decode(document, &from, config.Orders); err != nil {
+		return nil, err
+	}
+	read(from, config)
+	if len(config.Orders)+len(config.Schedules)+len(config.Kubernetes) == 0 { // it would never run (C7)
+		found.fail("", "the hook has no bindings; add one of %s", strings.Join(allowedBindings(scope, config.Version), ", "))
 	}
 	if err := found.err(); err != nil {
 		return nil, err
@@ -54,21 +59,30 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 	return config, nil
 }
 
-// empty reports whether the hook binds to nothing: it would never run, so that is a mistake (C7).
-func (c *Config) empty() bool {
-	return len(c.Orders) == 0 && len(c.Schedules) == 0 && len(c.Kubernetes) == 0
+// parseDocument reads the one JSON or YAML object that a hook printed (C4), as values are read.
+func parseDocument(data []byte) (map[string]any, error) {
+	tree, err := values.ParseYAML(data)
+	switch object, ok := tree.(map[string]any); {
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, errors.New("the hook printed nothing; print a JSON or YAML object with configVersion and the bindings")
+	case err != nil:
+		return nil, fmt.Errorf("the hook printed neither JSON nor YAML that can be read: %w", err)
+	case !ok:
+		return nil, fmt.Errorf("the hook printed %s; print a JSON or YAML object, and nothing else, to stdout", show(tree))
+	default:
+		return object, nil
+	}
 }
 
 // version returns the protocol (C5). It reports an unknown one and returns "", for which nothing
 // else is checked: any further mistake would be a consequence.
-func version(document place) string {
-	at := document.at("configVersion")
-	object := document.value.(map[string]any)
-	if _, ok := object["configVersion"]; !ok {
+func (r *report) version(document map[string]any) string {
+	version, ok := document["configVersion"]
+	switch {
+	case !ok:
 		return V0
-	}
-	if at.value != V1 {
-		at.fail("must be \"v1\", not %s; leave it out for protocol v0", show(at.value))
+	case version != V1:
+		r.fail("configVersion", "must be \"v1\", not %s; leave it out for protocol v0", show(version))
 		return ""
 	}
 	return V1
@@ -77,30 +91,25 @@ func version(document place) string {
 // withdrawForeign reports and removes the bindings that exist, but not for such a hook (C8). They
 // are removed so that the schema, which is one for both scopes, does not report them a second time
 // as unknown. It writes into the document, which was parsed for this.
-func withdrawForeign(document place, scope Scope, version string) {
-	if version == "" {
-		return
-	}
-	object := document.value.(map[string]any)
+func (r *report) withdrawForeign(document map[string]any, scope Scope, version string) {
 	allowed := allowedBindings(scope, version)
 	for _, key := range append(allowedBindings(Global, V1), append(allowedBindings(Module, V1), "settings", "onKubernetesEvent",
 		"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion")...) {
-		_, used := object[key]
+		_, used := document[key]
 		if !used || slices.Contains(allowed, key) || (key == "settings" && version == V1) {
 			continue
 		}
-		at := document.at(key)
 		switch {
 		case slices.Contains(allowedBindings(scope, V1), key) || key == "settings":
-			at.fail("needs \"configVersion\": \"v1\"")
+			r.fail(key, "needs \"configVersion\": \"v1\"")
 		case key == "onKubernetesEvent":
-			at.fail("belongs to protocol v0; write kubernetes, or leave configVersion out")
+			r.fail(key, "belongs to protocol v0; write kubernetes, or leave configVersion out")
 		case strings.HasPrefix(key, string(OnKubernetes)):
-			at.fail("is a webhook, and webhooks are not served; see docs/hooks.md (What is not served)")
+			r.fail(key, "is a webhook, and webhooks are not served; see docs/hooks.md (What is not served)")
 		default:
-			at.fail("is not available to %s hooks; they can use %s", scope, strings.Join(allowed, ", "))
+			r.fail(key, "is not available to %s hooks; they can use %s", scope, strings.Join(allowed, ", "))
 		}
-		delete(object, key)
+		delete(document, key)
 	}
 }
 
@@ -125,53 +134,55 @@ func orderBindings() []BindingType {
 	return []BindingType{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}
 }
 
-// readSchedule reads what both protocols have in common.
-func readSchedule(p place) Schedule {
-	crontab := p.at("crontab")
-	schedule := Schedule{
-		Binding: Binding{Name: p.at("name").textOr(string(OnSchedule)), Queue: MainQueue},
-		Crontab: crontab.text(),
-	}
-	if schedule.Crontab == "" {
-		return schedule // the schema has said so
-	}
+// schedule reads what both protocols have in common.
+func (r *report) schedule(at string, from writtenBinding) Schedule {
+	schedule := Schedule{Binding: Binding{Name: cmp.Or(from.Name, string(OnSchedule)), Queue: MainQueue, AllowFailure: bool(from.AllowFailure)}, Crontab: from.Crontab}
+	at += ".crontab"
 	parsed, err := parseCrontab(schedule.Crontab)
 	if err != nil {
-		crontab.fail("%q %s", schedule.Crontab, err)
+		r.fail(at, "%q %s", schedule.Crontab, err)
 		return schedule
 	}
 	schedule.Parsed = parsed
 	if neverFires(parsed) {
-		crontab.warn("%q never fires: there is no such day", schedule.Crontab)
+		r.warn(at, "%q never fires: there is no such day", schedule.Crontab)
 	}
 	if firesEachSecond(schedule.Crontab) {
-		crontab.warn("%q fires at each second of the minute; write 0 in the first field for once a minute", schedule.Crontab)
+		r.warn(at, "%q fires at each second of the minute; write 0 in the first field for once a minute", schedule.Crontab)
 	}
 	return schedule
 }
 
-// readFilter compiles a jq expression once, when the hook is loaded; nil when there is none. A
-// mistake in it is thus an error of the configuration and not of each object.
-func readFilter(p place) *Filter {
-	if p.text() == "" {
+// filter compiles a jq expression once, when the hook is loaded; nil when there is none. A mistake
+// in it is thus an error of the configuration and not of each object.
+func (r *report) filter(at, expression string) *Filter {
+	if expression == "" {
 		return nil
 	}
-	filter, err := CompileFilter(p.text(), p.report.jqLibrary...)
+	filter, err := CompileFilter(expression, r.jqLibrary...)
 	if err != nil {
-		p.fail("%s; try it with jq", err)
+		r.fail(at+".jqFilter", "%s; try it with jq", err)
 	}
 	return filter
 }
 
-// readDuration reads a positive Go duration; 0 when there is none.
-func readDuration(p place) time.Duration {
-	if p.text() == "" {
+// duration reads a positive Go duration; 0 when there is none.
+func (r *report) duration(at, text string) time.Duration {
+	if text == "" {
 		return 0
 	}
-	duration, err := time.ParseDuration(p.text())
+	duration, err := time.ParseDuration(text)
 	if err != nil || duration <= 0 {
-		p.fail("must be a positive duration such as 30s or 1h30m, not %s", show(p.value))
+		r.fail(at, "must be a positive duration such as 30s or 1h30m, not %q", values.Shorten(text, 60))
 		return 0
 	}
 	return duration
+}
+
+// events is the list of an author, each event once; all events without one.
+func events(list []string) []string {
+	if list == nil {
+		return []string{Added, Modified, Deleted}
+	}
+	return once(list)
 }

@@ -198,8 +198,8 @@ func TestParseConfigRefuses(t *testing.T) { // C5, C7–C12, C15, C18, C19, C34,
 func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 	tests := map[string]struct{ printed, want string }{
 		"nothing":                {" \n", "printed nothing"},
-		"a word":                 {"hello", "printed a string; print a JSON or YAML object"},
-		"a list":                 {"[]", "printed a list"},
+		"a word":                 {"hello", `printed "hello"; print a JSON or YAML object`},
+		"a list":                 {"[]", "printed []; print"},
 		"comments only":          {"# nothing\n", "printed null"},
 		"text before the object": {"Loading…\n{\"onStartup\": 1}", "neither JSON nor YAML"},
 		"broken JSON":            {`{"onStartup": `, "neither JSON nor YAML"},
@@ -307,7 +307,7 @@ kubernetes:
 			t.Errorf("texts of binding %+v", got)
 		}
 		_, err := ParseConfig(Module, []byte(`{"configVersion": "v1", "schedule": [{"crontab": "@daily", "allowFailure": "yes"}]}`))
-		if err == nil || !strings.Contains(err.Error(), "schedule[0].allowFailure: must be true or false, not a string") {
+		if err == nil || !strings.Contains(err.Error(), "schedule[0].allowFailure: must be a boolean, is a string") {
 			t.Errorf("in quotes: error %v", err)
 		}
 	})
@@ -397,7 +397,7 @@ func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
 	config.WriteString("settings: {executionBurst: 2000000}\n")
 	_, err := ParseConfig(Module, []byte(config.String()))
 	const most = 150_000
-	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "settings.executionBurst: must be 1000000 or less, not 2000000") {
+	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "settings.executionBurst: must be at most 1000000, is 2000000") {
 		t.Errorf("%d bytes: %.2000s", len(fmt.Sprint(err)), err)
 	}
 	_, err = ParseConfig(Module, []byte(strings.ReplaceAll(strings.ReplaceAll(config.String(), "2000000", "2"), strings.Repeat("k", 1000)+": 1\n", "")))

@@ -1,73 +1,45 @@
 package hooks
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+)
 
 // readV0 reads a document of protocol v0 (C18, C19). Its bindings are always in queue main and have
-// neither Synchronization nor snapshots (C20), so those fields keep their zero values.
-func readV0(document place, config *Config) {
-	for _, p := range document.at(string(OnSchedule)).each() {
-		schedule := readSchedule(p)
-		schedule.AllowFailure = flagV0(p.at("allowFailure"))
-		config.Schedules = append(config.Schedules, schedule)
+// neither Synchronization nor snapshots (C20), so those fields keep their zero values. Contexts of
+// v0 carry coordinates only, so nothing needs the objects (C22).
+func (r *report) readV0(from written, config *Config) {
+	for i, one := range from.Schedule {
+		config.Schedules = append(config.Schedules, r.schedule(fmt.Sprintf("schedule[%d]", i), one))
 	}
-	for _, p := range document.at("onKubernetesEvent").each() {
-		config.Kubernetes = append(config.Kubernetes, readEventV0(p))
+	for i, one := range from.OnKubernetesEvent {
+		config.Kubernetes = append(config.Kubernetes, r.eventV0(fmt.Sprintf("onKubernetesEvent[%d]", i), one))
 	}
 }
 
-func readEventV0(p place) KubernetesBinding {
+func (r *report) eventV0(at string, from writtenBinding) KubernetesBinding {
+	var changes []string // watch events for add, update and delete
+	if from.Event != nil {
+		changes = []string{}
+	}
+	for _, word := range from.Event {
+		changes = append(changes, map[string]string{"add": Added, "update": Modified, "delete": Deleted}[word])
+	}
 	binding := KubernetesBinding{
-		Binding: Binding{
-			Name:         p.at("name").textOr("onKubernetesEvent"),
-			Queue:        MainQueue,
-			AllowFailure: flagV0(p.at("allowFailure")),
-		},
-		Selection: Selection{
-			Kind:   p.at("kind").text(),
-			Labels: labelSelector(p.at("selector"), "operation", "operator"),
-		},
-		Filter: readFilter(p.at("jqFilter")),
-		Events: eventsV0(p.at("event")),
-		// Contexts of v0 carry coordinates only, so nothing needs the objects (C22).
-		KeepFullObjects: false,
+		Binding:   Binding{Name: cmp.Or(from.Name, "onKubernetesEvent"), Queue: MainQueue, AllowFailure: bool(from.AllowFailure)},
+		Selection: Selection{Kind: from.Kind, Labels: r.labels(at+".selector", from.Selector)},
+		Filter:    r.filter(at, from.JQFilter),
+		Events:    events(changes),
 	}
-	if name := p.at("objectName"); name.text() != "" {
-		checkName(name)
-		binding.Names = []string{name.text()}
+	if from.ObjectName != "" {
+		r.name(at+".objectName", from.ObjectName)
+		binding.Names = []string{from.ObjectName}
 	}
-	namespaces := p.at("namespaceSelector")
-	matchNames := namespaces.at("matchNames")
-	switch anywhere := flagV0(namespaces.at("any")); {
-	case !anywhere:
-		binding.Namespaces = objectNames(matchNames)
-	case len(matchNames.texts()) > 0:
-		matchNames.warn("is ignored because namespaceSelector.any is true")
+	switch namespaces := from.NamespaceSelector; {
+	case !bool(namespaces.Any):
+		binding.Namespaces = r.names(at+".namespaceSelector.matchNames", namespaces.MatchNames)
+	case len(namespaces.MatchNames) > 0:
+		r.warn(at+".namespaceSelector.matchNames", "is ignored because namespaceSelector.any is true")
 	}
 	return binding
-}
-
-// eventsV0 translates the events of v0 (add, update, delete) into watch events. An absent list
-// means all of them.
-func eventsV0(p place) []string {
-	if !p.present() {
-		return []string{Added, Modified, Deleted}
-	}
-	events := []string{}
-	for _, word := range p.texts() {
-		for _, event := range []string{Added, Modified, Deleted} {
-			if resourceEvent(event) == word {
-				events = append(events, event)
-			}
-		}
-	}
-	return events
-}
-
-// flagV0 accepts yes, no, on and off in addition to true and false, also in quotes (C21, X32).
-func flagV0(p place) bool {
-	switch strings.ToLower(p.text()) {
-	case "yes", "on", "true":
-		return true
-	}
-	return p.flagOr(false)
 }

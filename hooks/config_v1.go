@@ -1,6 +1,8 @@
 package hooks
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,140 +11,112 @@ import (
 
 // readV1 reads a document of protocol v1 and checks what its schema cannot (C10, C11, C15). Names
 // of snapshots are resolved last, because a schedule may name a binding that follows it.
-func readV1(document place, config *Config) {
-	config.Settings = readSettings(document.at("settings"))
-	schedules := document.at(string(OnSchedule)).each()
-	for _, p := range schedules {
-		schedule := readSchedule(p)
-		schedule.Binding = readBinding(p, schedule.Name)
+func (r *report) readV1(from written, config *Config) {
+	config.Settings = Settings{
+		ExecutionMinInterval: r.duration("settings.executionMinInterval", from.Settings.ExecutionMinInterval),
+		ExecutionBurst:       from.Settings.ExecutionBurst,
+		Timeout:              r.duration("settings.timeout", from.Settings.Timeout),
+	}
+	for i, one := range from.Schedule {
+		at := fmt.Sprintf("schedule[%d]", i)
+		schedule := r.schedule(at, one)
+		schedule.Binding = r.binding(at, one, schedule.Name)
 		config.Schedules = append(config.Schedules, schedule)
 	}
-	monitors := document.at(string(OnKubernetes)).each()
-	for _, p := range monitors {
-		config.Kubernetes = append(config.Kubernetes, readKubernetes(p))
+	for i, one := range from.Kubernetes {
+		config.Kubernetes = append(config.Kubernetes, r.kubernetes(fmt.Sprintf("kubernetes[%d]", i), one))
 	}
-	for i, p := range schedules {
-		resolveSnapshots(p, &config.Schedules[i].Binding, config.Kubernetes)
+	for i := range config.Schedules {
+		r.resolveSnapshots(fmt.Sprintf("schedule[%d]", i), &config.Schedules[i].Binding, config.Kubernetes)
 	}
-	for i, p := range monitors {
-		resolveSnapshots(p, &config.Kubernetes[i].Binding, config.Kubernetes)
-	}
-}
-
-func readSettings(p place) Settings {
-	burst, _ := p.at("executionBurst").number()
-	return Settings{
-		ExecutionMinInterval: readDuration(p.at("executionMinInterval")),
-		ExecutionBurst:       int(burst),
-		Timeout:              readDuration(p.at("timeout")),
+	for i := range config.Kubernetes {
+		r.resolveSnapshots(fmt.Sprintf("kubernetes[%d]", i), &config.Kubernetes[i].Binding, config.Kubernetes)
 	}
 }
 
-// readBinding reads what schedules and kubernetes bindings have in common; name is the default.
-func readBinding(p place, name string) Binding {
-	if queue := p.at("queue"); strings.HasPrefix(queue.text(), ReservedQueues) {
-		queue.fail("of binding %s is %q, but names that begin with %q are reserved for queues of the operator; give the queue another name", p.at("name").textOr(name), queue.text(), ReservedQueues)
+// binding reads what schedules and kubernetes bindings have in common; name is the default.
+func (r *report) binding(at string, from writtenBinding, name string) Binding {
+	name = cmp.Or(from.Name, name)
+	if strings.HasPrefix(from.Queue, ReservedQueues) {
+		r.fail(at+".queue", "of binding %s is %q, but names that begin with %q are reserved for queues of the operator; give the queue another name", name, from.Queue, ReservedQueues)
 	}
 	return Binding{
-		Name:         p.at("name").textOr(name),
-		Queue:        p.at("queue").textOr(MainQueue),
-		AllowFailure: p.at("allowFailure").flagOr(false),
-		Group:        p.at("group").text(),
-		Snapshots:    p.at("includeSnapshotsFrom").texts(),
+		Name: name, Queue: cmp.Or(from.Queue, MainQueue), AllowFailure: bool(from.AllowFailure),
+		Group: from.Group, Snapshots: once(from.IncludeSnapshotsFrom),
 	}
 }
 
-func readKubernetes(p place) KubernetesBinding {
-	apiVersion := p.at("apiVersion")
+func (r *report) kubernetes(at string, from writtenBinding) KubernetesBinding {
+	orTrue := func(flag *bool) bool { return flag == nil || *flag }
 	binding := KubernetesBinding{
-		Binding: readBinding(p, string(OnKubernetes)),
+		Binding: r.binding(at, from, string(OnKubernetes)),
 		Selection: Selection{
-			APIVersion: apiVersion.text(),
-			Kind:       p.at("kind").text(),
-			Names:      objectNames(p.at("nameSelector").at("matchNames")),
-			Labels:     labelSelector(p.at("labelSelector"), "operator"),
-			Fields:     fieldSelector(p.at("fieldSelector")),
+			APIVersion: from.APIVersion,
+			Kind:       from.Kind,
+			Names:      r.names(at+".nameSelector.matchNames", from.NameSelector.MatchNames),
+			Labels:     r.labels(at+".labelSelector", from.LabelSelector),
+			Fields:     r.fields(at+".fieldSelector", from.FieldSelector, from.NameSelector.MatchNames),
 		},
-		Filter:                   readFilter(p.at("jqFilter")),
-		Events:                   readEvents(p),
-		ExecuteOnSynchronization: p.at("executeHookOnSynchronization").flagOr(true),
-		WaitForSynchronization:   readWait(p),
-		KeepFullObjects:          p.at("keepFullObjectsInMemory").flagOr(true),
+		Filter:                   r.filter(at, from.JQFilter),
+		Events:                   r.eventsV1(at, from),
+		ExecuteOnSynchronization: orTrue(from.ExecuteHookOnSynchronization),
+		WaitForSynchronization:   orTrue(from.WaitForSynchronization),
+		KeepFullObjects:          orTrue(from.KeepFullObjectsInMemory),
 	}
-	readNamespaces(p.at("namespace"), &binding.Selection)
-	readResynchronization(p)
-	checkNames(p)
+	r.namespaces(at+".namespace", from, &binding.Selection)
 	if !validAPIVersion(binding.APIVersion) {
-		apiVersion.fail("must be v1 or group/version such as apps/v1, not %s", show(apiVersion.value))
+		r.fail(at+".apiVersion", "must be v1 or group/version such as apps/v1, not %s", show(from.APIVersion))
 	}
-	if !binding.KeepFullObjects && binding.Filter == nil && !p.at("jqFilter").present() {
-		p.at("keepFullObjectsInMemory").warn("is false without a jqFilter, so the hook sees neither objects nor filter results")
+	if !binding.KeepFullObjects && from.JQFilter == "" {
+		r.warn(at+".keepFullObjectsInMemory", "is false without a jqFilter, so the hook sees neither objects nor filter results")
+	}
+	// Only together with an explicit queue: in main, module runs and Synchronizations follow each
+	// other anyway (X25).
+	if !binding.WaitForSynchronization && (from.Queue == "" || from.Queue == MainQueue) {
+		r.warn(at+".waitForSynchronization", "is false, which has no effect in queue %s: there, the Synchronization runs before the module; name another queue", MainQueue)
+		binding.WaitForSynchronization = from.Queue == ""
+	}
+	if at += ".resynchronizationPeriod"; r.duration(at, from.ResynchronizationPeriod) > 0 { // hooks of other operators have it
+		r.warn(at, "has no effect; a schedule with includeSnapshotsFrom shows the hook all objects again")
 	}
 	return binding
 }
 
-// readEvents prefers executeHookOnEvent over its old name. An absent list means all events, an
-// empty one none.
-func readEvents(p place) []string {
-	events, old := p.at("executeHookOnEvent"), p.at("watchEvent")
-	if old.present() {
-		if events.present() {
-			old.warn("is ignored because executeHookOnEvent is set, too")
-		} else {
-			events = old
-		}
+// eventsV1 prefers executeHookOnEvent over its old name.
+func (r *report) eventsV1(at string, from writtenBinding) []string {
+	if from.ExecuteHookOnEvent == nil {
+		return events(from.WatchEvent)
 	}
-	if !events.present() {
-		return []string{Added, Modified, Deleted}
+	if from.WatchEvent != nil {
+		r.warn(at+".watchEvent", "is ignored because executeHookOnEvent is set, too")
 	}
-	return events.texts()
+	return events(from.ExecuteHookOnEvent)
 }
 
-// readWait honours false only together with an explicit queue: in main, module runs and
-// Synchronizations follow each other anyway (X25).
-func readWait(p place) bool {
-	at := p.at("waitForSynchronization")
-	if at.flagOr(true) {
-		return true
-	}
-	queue := p.at("queue").text()
-	if queue == "" || queue == MainQueue {
-		at.warn("is false, which has no effect in queue %s: there, the Synchronization runs before the module; name another queue", MainQueue)
-	}
-	return queue == ""
-}
-
-// readResynchronization accepts what hooks of other operators have.
-func readResynchronization(p place) {
-	if at := p.at("resynchronizationPeriod"); readDuration(at) > 0 {
-		at.warn("has no effect; a schedule with includeSnapshotsFrom shows the hook all objects again")
-	}
-}
-
-// readNamespaces reads the namespaces of a binding. A selector on their labels takes precedence
-// over their names (C15).
-func readNamespaces(p place, selection *Selection) {
-	matchNames := p.at("nameSelector").at("matchNames")
-	selection.NamespaceLabels = labelSelector(p.at("labelSelector"), "operator")
+// namespaces reads the namespaces of a binding. A selector on their labels takes precedence over
+// their names (C15).
+func (r *report) namespaces(at string, from writtenBinding, selection *Selection) {
+	names := from.Namespace.NameSelector.MatchNames
+	selection.NamespaceLabels = r.labels(at+".labelSelector", from.Namespace.LabelSelector)
 	if selection.NamespaceLabels == nil {
-		selection.Namespaces = objectNames(matchNames)
-	} else if len(matchNames.texts()) > 0 {
-		matchNames.warn("is ignored because namespace.labelSelector is set, too")
+		selection.Namespaces = r.names(at+".nameSelector.matchNames", names)
+	} else if len(names) > 0 {
+		r.warn(at+".nameSelector.matchNames", "is ignored because namespace.labelSelector is set, too")
 	}
 }
 
 // resolveSnapshots checks the names of includeSnapshotsFrom and adds the kubernetes bindings of the
 // group (C11, C34). A name that is referenced must be unique, because it is a key in the context.
 // all must be complete.
-func resolveSnapshots(p place, binding *Binding, all []KubernetesBinding) {
-	for _, at := range p.at("includeSnapshotsFrom").elements() {
-		name := at.text()
-		switch count := countNamed(all, name); {
-		case name == "": // no string: the schema has said so
-		case count == 0:
-			at.fail("%q is not the name of a kubernetes binding of this hook%s", name, namesOf(all))
-		case count > 1:
-			at.fail("%q is the name of %d kubernetes bindings of this hook; give each a unique name", name, count)
+func (r *report) resolveSnapshots(at string, binding *Binding, all []KubernetesBinding) {
+	for i, name := range binding.Snapshots {
+		at := fmt.Sprintf("%s.includeSnapshotsFrom[%d]", at, i)
+		switch count := countNamed(all, name); count {
+		case 0:
+			r.fail(at, "%q is not the name of a kubernetes binding of this hook%s", name, namesOf(all))
+		case 1:
+		default:
+			r.fail(at, "%q is the name of %d kubernetes bindings of this hook; give each a unique name", name, count)
 		}
 	}
 	if binding.Group == "" {
@@ -153,7 +127,7 @@ func resolveSnapshots(p place, binding *Binding, all []KubernetesBinding) {
 			continue
 		}
 		if countNamed(all, member.Name) > 1 {
-			p.at("group").fail("has the member %q, which is the name of several kubernetes bindings of this hook; give each a unique name", member.Name)
+			r.fail(at+".group", "has the member %q, which is the name of several kubernetes bindings of this hook; give each a unique name", member.Name)
 		}
 		if !slices.Contains(binding.Snapshots, member.Name) {
 			binding.Snapshots = append(binding.Snapshots, member.Name)

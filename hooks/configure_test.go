@@ -36,7 +36,7 @@ func TestConfigureFails(t *testing.T) { // C1
 		"by its exit code": {`echo '{"onStartup": 1}'; echo "no jq here" >&2; exit 3`, []string{"--config: ", "exit code 3: no jq here"}},
 		"by the schema, with what it printed": {
 			`echo '{"configVersion": "v1", "beforeAll": true}'`,
-			[]string{"beforeAll: must be a number, not a boolean", "it printed: {\"configVersion\": \"v1\", \"beforeAll\": true}"}},
+			[]string{"beforeAll: must be a number, is a boolean", "it printed: {\"configVersion\": \"v1\", \"beforeAll\": true}"}},
 		"by the first 200 bytes of a long output": {
 			`printf 'x%.0s' {1..199}; printf '\x1by%.0s' {1..100}`, []string{strings.Repeat("x", 199) + `\x1b…`}},
 		"by printing nothing":         {`echo hello >&2`, []string{"the hook printed nothing"}},

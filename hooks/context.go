@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"addon-operator/values"
 )
@@ -78,74 +79,48 @@ func (c Context) MarshalJSON() ([]byte, error) {
 // writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It writes object
 // by object: each context repeats the snapshots that it asked for, so the whole array may not fit
 // into memory (P5).
-func writeContexts(out io.Writer, contexts []Context) error {
-	w := contextWriter{out: bufio.NewWriterSize(out, 64<<10)}
-	w.list(len(contexts), func(i int) { w.context(contexts[i]) })
-	return errors.Join(w.err, w.out.Flush())
-}
-
-// contextWriter writes JSON piece by piece. It keeps the first error and then writes nothing more.
-type contextWriter struct {
-	out *bufio.Writer
-	err error
-}
-
-// context writes one context: first its small fields at once, without the closing brace, then its
-// lists.
-func (w *contextWriter) context(c Context) {
-	head := c.wire()
-	objects, snapshots := head.Objects, head.Snapshots
-	head.Objects, head.Snapshots = nil, nil
-	w.value(head, "}")
-	if objects != nil {
-		w.text(`,"objects":`)
-		w.objects(*objects)
+func writeContexts(to io.Writer, contexts []Context) error {
+	out := bufio.NewWriterSize(to, 64<<10)
+	var failed error
+	write := func(before string, v any, without string) { // bufio keeps the first error of out
+		text, err := values.Encode(v)
+		failed = errors.Join(failed, err)
+		_, _ = out.WriteString(before)
+		_, _ = out.Write(bytes.TrimSuffix(text, []byte(without)))
 	}
-	if snapshots != nil {
-		w.text(`,"snapshots":{`)
-		for i, name := range slices.Sorted(maps.Keys(*snapshots)) {
-			if i > 0 {
-				w.text(",")
+	objects := func(list []Object) {
+		separator := "["
+		for _, object := range list {
+			write(separator, object, "")
+			separator = ","
+		}
+		_, _ = out.WriteString(strings.TrimSuffix(separator, ",") + "]")
+	}
+	separator := "["
+	for _, c := range contexts {
+		head := c.wire()
+		lists, snapshots := head.Objects, head.Snapshots
+		head.Objects, head.Snapshots = nil, nil
+		write(separator, head, "}") // its lists follow
+		if lists != nil {
+			_, _ = out.WriteString(`,"objects":`)
+			objects(*lists)
+		}
+		if snapshots != nil {
+			between := `,"snapshots":{`
+			for _, name := range slices.Sorted(maps.Keys(*snapshots)) {
+				write(between, name, "")
+				_, _ = out.WriteString(":")
+				objects((*snapshots)[name])
+				between = ","
 			}
-			w.value(name, "")
-			w.text(":")
-			w.objects((*snapshots)[name])
+			_, _ = out.WriteString(strings.TrimSuffix(between, ",") + "}")
 		}
-		w.text("}")
+		_, _ = out.WriteString("}")
+		separator = ","
 	}
-	w.text("}")
-}
-
-func (w *contextWriter) objects(list []Object) {
-	w.list(len(list), func(i int) { w.value(list[i], "") })
-}
-
-func (w *contextWriter) list(n int, element func(i int)) {
-	w.text("[")
-	for i := 0; i < n && w.err == nil; i++ {
-		if i > 0 {
-			w.text(",")
-		}
-		element(i)
-	}
-	w.text("]")
-}
-
-// value writes a value as JSON without the given ending.
-func (w *contextWriter) value(v any, without string) {
-	text, err := values.Encode(v)
-	if w.err == nil {
-		w.err = err
-	}
-	w.bytes(bytes.TrimSuffix(text, []byte(without)))
-}
-
-func (w *contextWriter) text(s string) { w.bytes([]byte(s)) }
-
-func (w *contextWriter) bytes(b []byte) {
-	if w.err == nil {
-		_, w.err = w.out.Write(b)
-	}
+	_, _ = out.WriteString(strings.TrimSuffix(separator, ",") + "]")
+	return errors.Join(failed, out.Flush())
 }
 
 // wire selects the fields that belong to the type of the context.

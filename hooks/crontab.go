@@ -3,6 +3,7 @@ package hooks
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -119,56 +120,24 @@ func firesEachSecond(crontab string) bool {
 	return len(fields) == 6 && fields[0] == "*" && fields[1] != "*"
 }
 
-// sundayAsZero rewrites day-of-week 7, which the parser does not support. A range that ends with it
-// becomes a list, because 5-0 would be no range. It leaves what it does not understand for the
-// parser to refuse.
+// sundayAsZero rewrites a field in which Sunday is 7, alone or at the end of a range, which the parser
+// does not support. It has the parser read the field as hours, which go that far, and leaves what
+// that does not understand for the parser to refuse.
 func sundayAsZero(field string) string {
-	tokens := strings.Split(field, ",")
-	for i, token := range tokens {
-		tokens[i] = daysAsList(token)
+	numbers := strings.NewReplacer("-sun", "-7", "sun", "0", "mon", "1", "tue", "2", "wed", "3", "thu", "4", "fri", "5", "sat", "6").Replace(strings.ToLower(field))
+	if !regexp.MustCompile(`(^|[,-])7([,/]|$)`).MatchString(numbers) || strings.Contains(numbers, "7/") && !strings.Contains(numbers, "-7/") {
+		return field
 	}
-	return strings.Join(tokens, ",")
-}
-
-// daysAsList rewrites one element of the field: a day, or a range with or without a step. Without a
-// 7 it returns the element as it is.
-func daysAsList(token string) string {
-	span, stepText, stepped := strings.Cut(token, "/")
-	firstText, lastText, ranged := strings.Cut(span, "-")
-	first, ok := weekday(firstText)
-	if !ok {
-		return token
-	}
-	last := first
-	if ranged {
-		if last, ok = weekday(lastText); !ok {
-			return token
-		}
-	}
-	step := 1
-	if stepped {
-		var err error
-		if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
-			return token
-		}
-	}
-	if first > last || (first != 7 && last != 7) {
-		return token
+	read, err := cron.NewParser(cron.Hour).Parse(numbers)
+	hours, ok := read.(*cron.SpecSchedule)
+	if err != nil || !ok || hours.Hour>>8 != 0 {
+		return field
 	}
 	var days []string
-	for day := first; day <= last; day += min(step, 7) {
-		days = append(days, strconv.Itoa(day%7))
-	}
-	return strings.Join(days, ",")
-}
-
-// weekday reads a number or the English short name of a day.
-func weekday(text string) (int, bool) {
-	for day, name := range []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} {
-		if strings.EqualFold(text, name) {
-			return day, true
+	for day := range 8 {
+		if hours.Hour&(1<<day) != 0 {
+			days = append(days, strconv.Itoa(day%7))
 		}
 	}
-	day, err := strconv.Atoi(text)
-	return day, err == nil && day >= 0 && day <= 7
+	return strings.Join(days, ",")
 }

@@ -51,18 +51,9 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (Answer, error) {
 	}
 	// 64 bytes are enough for either word with white space around it; anything longer is no answer.
 	stdout, printed := r.output(s.Labels, name, "stdout"), &head{limit: 64}
-	_, err = process{
-		name:   name,
-		path:   s.Path,
-		env:    r.environment(slices.Concat(dir.env, s.Env), filepath.Dir(filepath.Dir(s.Path))),
-		stdout: io.MultiWriter(stdout, printed),
-		stderr: r.output(s.Labels, name, "stderr"),
-		grace:  r.options.Grace,
-		root:   r.options.Chroot,
-		limit:  r.limit(),
-		groups: r.groups,
-		gated:  true,
-	}.run(ctx)
+	p := r.process(name, s.Path, s.Labels, r.environment(slices.Concat(dir.env, s.Env), filepath.Dir(filepath.Dir(s.Path))))
+	p.stdout, p.limit, p.gated = io.MultiWriter(stdout, printed), r.limit(), true
+	_, err = p.run(ctx)
 	stdout.flush()
 	if err != nil {
 		return Answer{}, err

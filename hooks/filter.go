@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,7 +74,7 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 	if f == nil {
 		return nil, nil
 	}
-	input, _, err := jqValue(object)
+	input, err := jqValue(object)
 	if err != nil {
 		return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
 	}
@@ -101,67 +99,37 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 	return text, nil
 }
 
-// jqValue converts a tree to the types that gojq accepts: it panics on others, int64 included.
-// Objects come from a shared cache, so nothing is changed in place; subtrees that need no change
-// are shared.
-func jqValue(value any) (converted any, changed bool, err error) {
+// jqValue copies a tree with the types that gojq accepts: it panics on others, int64 included.
+// Objects come from a shared cache, so nothing is changed in place.
+func jqValue(value any) (any, error) {
+	var err error
 	switch v := value.(type) {
 	case nil, bool, string, int, float64, json.Number:
-		return v, false, nil
+		return v, nil
 	case int64:
-		return int(v), true, nil
+		return int(v), nil
 	case int32:
-		return int(v), true, nil
+		return int(v), nil
 	case uint64:
-		return json.Number(fmt.Sprint(v)), true, nil
+		return json.Number(fmt.Sprint(v)), nil
 	case float32:
-		return float64(v), true, nil
+		return float64(v), nil
 	case map[string]any:
-		return jqMap(v)
+		copied := make(map[string]any, len(v))
+		for key, element := range v {
+			if copied[key], err = jqValue(element); err != nil {
+				return nil, err
+			}
+		}
+		return copied, nil
 	case []any:
-		return jqList(v)
+		copied := make([]any, len(v))
+		for i, element := range v {
+			if copied[i], err = jqValue(element); err != nil {
+				return nil, err
+			}
+		}
+		return copied, nil
 	}
-	return nil, false, fmt.Errorf("the object contains a %T, which is not a JSON value", value)
-}
-
-func jqMap(tree map[string]any) (any, bool, error) {
-	var copied map[string]any
-	for key, value := range tree {
-		converted, changed, err := jqValue(value)
-		if err != nil {
-			return nil, false, err
-		}
-		if !changed {
-			continue
-		}
-		if copied == nil {
-			copied = maps.Clone(tree)
-		}
-		copied[key] = converted
-	}
-	if copied == nil {
-		return tree, false, nil
-	}
-	return copied, true, nil
-}
-
-func jqList(tree []any) (any, bool, error) {
-	var copied []any
-	for i, value := range tree {
-		converted, changed, err := jqValue(value)
-		if err != nil {
-			return nil, false, err
-		}
-		if !changed {
-			continue
-		}
-		if copied == nil {
-			copied = slices.Clone(tree)
-		}
-		copied[i] = converted
-	}
-	if copied == nil {
-		return tree, false, nil
-	}
-	return copied, true, nil
+	return nil, fmt.Errorf("the object contains a %T, which is not a JSON value", value)
 }

@@ -2,13 +2,10 @@ package hooks
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -101,30 +98,5 @@ func TestHooksAreOfferedToTheOOMKiller(t *testing.T) {
 	}
 	if now, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || !bytes.Equal(now, own) {
 		t.Errorf("the operator itself: %q, it was %q; %v", now, own, err)
-	}
-}
-
-// What a process has started before the operator could say so is offered to the kernel, too.
-func TestChildrenOfTheFirstMomentAreOffered(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
-		t.Skip("this kernel lists no children: ", err)
-	}
-	cmd := exec.Command("bash", "-c", `bash -c 'sleep 1000 & echo $$ $!; wait' & wait`)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		group(cmd.Process.Pid).signal(syscall.SIGKILL)
-		_ = cmd.Wait() // it was killed
-	})
-	var child, grandchild int
-	must(t, second(fmt.Fscan(out, &child, &grandchild)))
-	offerToOOMKiller(cmd.Process.Pid)
-	for _, pid := range []int{cmd.Process.Pid, child, grandchild} {
-		if score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || string(score) != "1000\n" {
-			t.Errorf("process %d has %q, %v", pid, score, err)
-		}
 	}
 }

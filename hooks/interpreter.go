@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
-
-	"addon-operator/values"
 )
 
 // longestShebang is the number of bytes of the first line of a script that the kernel reads.
@@ -45,60 +43,16 @@ func CheckInterpreter(root, path string) error {
 	case len(words) == 0:
 		return errors.New("line 1: #! names no interpreter; write a line such as #!/usr/bin/env bash")
 	}
-	if _, err := os.Stat(inRoot(root, words[0])); err != nil {
-		near := nearestIn(inRoot(root, filepath.Dir(words[0])), filepath.Base(words[0]))
-		return fmt.Errorf("line 1: the interpreter %s does not exist here; %s", words[0], proposal(near, filepath.Join(filepath.Dir(words[0]), near)))
+	if _, err := os.Stat(filepath.Join(root, words[0])); err != nil {
+		return fmt.Errorf("line 1: the interpreter %s does not exist here; install it, or correct the name", words[0])
 	}
-	if filepath.Base(words[0]) != "env" || root != "" {
+	if filepath.Base(words[0]) != "env" || len(words) < 2 || root != "" { // PATH in another root is not known
 		return nil
 	}
-	return checkEnv(words[1:])
-}
-
-// checkEnv looks for the program that env would start. It does not run in another root directory,
-// whose PATH is not known.
-func checkEnv(words []string) error {
-	for _, word := range words {
-		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
-			continue
+	if program := words[1]; !strings.HasPrefix(program, "-") && !strings.Contains(program, "=") {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("line 1: the interpreter %s is not in PATH; install it, or correct the name", program)
 		}
-		if _, err := exec.LookPath(word); err == nil {
-			return nil
-		}
-		near := ""
-		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-			if near = nearestIn(dir, word); near != "" {
-				break
-			}
-		}
-		return fmt.Errorf("line 1: the interpreter %s is not in PATH; %s", word, proposal(near, near))
 	}
 	return nil
-}
-
-func proposal(near, text string) string {
-	if near == "" {
-		return "install it, or correct the name"
-	}
-	return "did you mean " + text + "?"
-}
-
-func inRoot(root, path string) string {
-	if root == "" {
-		return path
-	}
-	return filepath.Join(root, path)
-}
-
-// nearestIn returns the name in a directory that was probably meant, or "".
-func nearestIn(dir, name string) string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return values.Nearest(name, names)
 }

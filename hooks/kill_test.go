@@ -2,8 +2,6 @@ package hooks
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -11,22 +9,6 @@ import (
 	"testing"
 	"time"
 )
-
-// threadsVariable makes this binary a program that runs a command from another thread than the first, for
-// TestPeakMemory.
-const threadsVariable = "HOOKS_TEST_THREADS"
-
-// TestMain is that program when it is asked to.
-func TestMain(m *testing.M) {
-	if os.Getenv(threadsVariable) == "" {
-		os.Exit(m.Run())
-	}
-	if err := runInAnotherThread(os.Args[1]); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
 
 // L5: at the loss of the leadership everything that runs is killed at once, without TERM,
 // and nothing is started any more, not even what had been on its way.

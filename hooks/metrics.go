@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,13 +50,12 @@ type wireMetric struct {
 
 // ParseMetrics reads JSON objects one after another, on separate lines or not (I6). It reports each
 // wrong object with its number, up to maxProblems of them; a syntax error ends the reading. Empty
-// data are no metrics. Unknown keys cause warnings, also at most maxProblems: other operators
-// ignore them, so hooks that have them must keep working. With an error the metrics are incomplete
-// and must not be used.
+// data are no metrics. An unknown key causes a warning: other operators ignore it, so hooks that
+// have it must keep working. With an error the metrics are incomplete and must not be used.
 func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) {
 	var problems []error
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	for number := 1; ; number++ {
+	for number := 1; len(problems) < maxProblems; number++ {
 		var raw json.RawMessage
 		switch err := decoder.Decode(&raw); {
 		case errors.Is(err, io.EOF):
@@ -64,169 +63,86 @@ func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) 
 		case err != nil:
 			return metrics, warnings, errors.Join(append(problems, fmt.Errorf("metric %d: write JSON objects one after another: %w", number, err))...)
 		}
-		metric, err := parseMetric(raw)
-		if err != nil && len(problems) == maxProblems {
-			return nil, warnings, errors.Join(append(problems, errTooManyProblems)...)
-		}
+		metric, warning, err := parseMetric(raw)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("metric %d: %w", number, err))
-			continue
+			problems = append(problems, fmt.Errorf("metric %d: %s: %w", number, shorten(raw, 80), err))
+		}
+		if warning != "" && len(warnings) < maxProblems {
+			warnings = append(warnings, fmt.Sprintf("metric %d: %s: %s", number, shorten(raw, 80), warning))
 		}
 		metrics = append(metrics, metric)
-		if len(warnings) >= maxProblems {
-			continue // they are known by now
-		}
-		for _, key := range unknownKeys(raw) {
-			warnings = append(warnings, fmt.Sprintf("metric %d: %s: the key %s is unknown; known keys are %s", number, shorten(raw, 80), key, strings.Join(metricKeys(), ", ")))
-		}
 	}
+	return nil, warnings, errors.Join(append(problems, errTooManyProblems)...)
 }
 
-// unknownKeys lists the keys of a metric that have no meaning. encoding/json ignores case, and so
-// does this.
-func unknownKeys(raw json.RawMessage) []string {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil // parseMetric has read it
-	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(object)), func(key string) bool { return slices.Contains(metricKeys(), strings.ToLower(key)) })
-}
-
-func metricKeys() []string {
-	return []string{"name", "group", "action", "value", "set", "add", "buckets", "labels"}
-}
-
-func parseMetric(raw json.RawMessage) (Metric, error) {
+func parseMetric(raw json.RawMessage) (m Metric, warning string, err error) {
 	var wire wireMetric
-	if err := json.Unmarshal(raw, &wire); err != nil {
-		return Metric{}, fmt.Errorf("%s: %w", shorten(raw, 80), err)
-	}
-	metric := Metric{Name: wire.Name, Group: wire.Group, Buckets: wire.Buckets, Labels: wire.Labels}
-	err := errors.Join(metric.takeAction(wire), metric.checkNames(), metric.checkAction())
-	if err != nil {
-		return Metric{}, fmt.Errorf("%s: %w", shorten(raw, 80), joined(err))
-	}
-	return metric, nil
-}
-
-// takeAction resolves the shortcuts {"name": …, "set": 5} and {"name": …, "add": 1}.
-func (m *Metric) takeAction(wire wireMetric) error {
-	if wire.Set != nil && wire.Add != nil {
-		return errors.New("set and add are mutually exclusive; write two objects")
-	}
-	for action, value := range map[MetricAction]*float64{ActionSet: wire.Set, ActionAdd: wire.Add} {
-		if value == nil {
-			continue
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields()
+	if unknown := strict.Decode(&wire); unknown != nil {
+		if err := json.Unmarshal(raw, &wire); err != nil {
+			return m, "", err
 		}
-		if wire.Action != nil || wire.Value != nil {
-			return fmt.Errorf("%s is short for action and value; use one of the two forms", action)
-		}
-		m.Action, m.Value = action, *value
-		return nil
+		warning = strings.TrimPrefix(unknown.Error(), "json: ") + "; known are name, group, action, value, set, add, buckets and labels"
 	}
-	if wire.Action == nil || *wire.Action == "" {
-		return errors.New("action is missing; it is set, add, observe or expire")
+	m = Metric{Name: wire.Name, Group: wire.Group, Buckets: wire.Buckets, Labels: wire.Labels}
+	switch long := wire.Action != nil || wire.Value != nil; {
+	case wire.Set != nil && wire.Add != nil:
+		return m, warning, errors.New("set and add are mutually exclusive; write two objects")
+	case long && (wire.Set != nil || wire.Add != nil):
+		return m, warning, errors.New("set and add are short for action and value; use one of the two forms")
+	case wire.Set != nil:
+		m.Action, wire.Value = ActionSet, wire.Set
+	case wire.Add != nil:
+		m.Action, wire.Value = ActionAdd, wire.Add
+	case wire.Action != nil:
+		m.Action = *wire.Action
 	}
-	m.Action = *wire.Action
 	if wire.Value != nil {
 		m.Value = *wire.Value
-	} else if m.Action == ActionSet || m.Action == ActionAdd || m.Action == ActionObserve {
-		return fmt.Errorf("value is missing; action %s needs a number", m.Action)
 	}
-	return nil
+	return m, warning, m.check(wire.Value != nil)
 }
 
-// checkAction checks the rules of I6 for each action, and what the metrics library would answer
-// with a panic.
-func (m *Metric) checkAction() error {
-	switch m.Action {
-	case "":
-		return nil // reported by takeAction
-	case ActionExpire:
-		return first(
-			problem(m.Group == "", "action expire needs a group"),
-			problem(m.Name != "", "action expire removes a whole group; leave name out"),
-			problem(len(m.Buckets) > 0, "buckets belong to action observe"))
-	case ActionSet:
-	case ActionAdd:
-		if m.Value < 0 {
-			return fmt.Errorf("a counter cannot go down; add %v must not be negative", m.Value)
+// check checks the rules of I6, and what the metrics library would answer with a panic.
+func (m Metric) check(valued bool) error {
+	observe, expire := m.Action == ActionObserve, m.Action == ActionExpire
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{m.Action == "", "action is missing; it is set, add, observe or expire"},
+		{!observe && !expire && m.Action != ActionSet && m.Action != ActionAdd, fmt.Sprintf("action %q is unknown; it is set, add, observe or expire", m.Action)},
+		{expire && m.Group == "", "action expire needs a group"},
+		{expire && m.Name != "", "action expire removes a whole group; leave name out"},
+		{!expire && m.Name == "", "name is missing"},
+		{!expire && !metricName.MatchString(m.Name), fmt.Sprintf("name %q must be letters, digits, _ and :, and not begin with a digit", m.Name)},
+		{!expire && !valued, fmt.Sprintf("value is missing; action %s needs a number", m.Action)},
+		{m.Action == ActionAdd && m.Value < 0, fmt.Sprintf("a counter cannot go down; add %v must not be negative", m.Value)},
+		{observe && m.Group != "", "action observe is not possible in a group"},
+		{observe && len(m.Buckets) == 0, "action observe needs buckets, a list of upper bounds"},
+		{observe && (!slices.IsSorted(m.Buckets) || len(slices.Compact(slices.Clone(m.Buckets))) < len(m.Buckets)), "buckets must be in ascending order"},
+		{!observe && len(m.Buckets) > 0, "buckets belong to action observe"},
+	} {
+		if rule.broken {
+			return errors.New(rule.text)
 		}
-	case ActionObserve:
-		return first(
-			problem(m.Group != "", "action observe is not possible in a group"),
-			problem(len(m.Buckets) == 0, "action observe needs buckets, a list of upper bounds"),
-			problem(!ascending(m.Buckets), "buckets must be finite and in ascending order"))
-	default:
-		return fmt.Errorf("action %q is unknown; it is set, add, observe or expire", m.Action)
-	}
-	return problem(len(m.Buckets) > 0, "buckets belong to action observe")
-}
-
-func (m *Metric) checkNames() error {
-	var problems []error
-	switch {
-	case m.Action == ActionExpire:
-	case m.Name == "":
-		problems = append(problems, errors.New("name is missing"))
-	case !identifier(strings.ReplaceAll(m.Name, ":", "_")):
-		problems = append(problems, fmt.Errorf("name %q must be letters, digits, _ and :, and not begin with a digit", m.Name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
 		switch {
-		case !identifier(name) || strings.HasPrefix(name, "__"):
-			problems = append(problems, fmt.Errorf("label %q must be letters, digits and _, and not begin with a digit or __", name))
-		case name == "le" && m.Action == ActionObserve:
-			problems = append(problems, errors.New("label le is the bucket of a histogram; choose another name"))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// identifier is what names of metrics and labels may be.
-func identifier(name string) bool {
-	for i, char := range name {
-		letter := char == '_' || (char >= 'a' && char <= 'z') || (char >= 'A' && char <= 'Z')
-		if !letter && (i == 0 || char < '0' || char > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// ascending reports whether buckets are finite and ascend strictly; the metrics library panics
-// otherwise.
-func ascending(buckets []float64) bool {
-	for i, bound := range buckets {
-		if math.IsNaN(bound) || math.IsInf(bound, 0) || (i > 0 && bound <= buckets[i-1]) {
-			return false
-		}
-	}
-	return true
-}
-
-// problem returns an error with the text if something is wrong.
-func problem(wrong bool, text string) error {
-	if wrong {
-		return errors.New(text)
-	}
-	return nil
-}
-
-// first returns the first error: the others are often consequences of it.
-func first(problems ...error) error {
-	for _, err := range problems {
-		if err != nil {
-			return err
+		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
+			return fmt.Errorf("label %q must be letters, digits and _, and not begin with a digit or __", name)
+		case name == "le" && observe:
+			return errors.New("label le is the bucket of a histogram; choose another name")
 		}
 	}
 	return nil
 }
 
-// joined puts the lines of an errors.Join into one line.
-func joined(err error) error {
-	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
-}
+var (
+	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
 
 // shorten returns the beginning of what a hook wrote, for a message: on one line, without
 // characters that control a terminal.

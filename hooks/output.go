@@ -162,8 +162,8 @@ func partEnd(line []byte) int {
 // escapes: nothing is lost, and a hook cannot forge lines of a log that is read in a terminal
 // (J10).
 func printable(line []byte) string {
-	if whole := string(line); clean(whole) {
-		return whole
+	if utf8.Valid(line) && bytes.IndexFunc(line, func(char rune) bool { return !shown(char) }) < 0 {
+		return string(line)
 	}
 	var text strings.Builder
 	for len(line) > 0 {
@@ -181,31 +181,19 @@ func printable(line []byte) string {
 	return text.String()
 }
 
-// clean reports whether a line needs no escapes. It looks at each byte once as long as all are
-// ASCII, which most output is.
-func clean(line string) bool {
-	for i := range len(line) {
-		switch char := line[i]; {
-		case char >= utf8.RuneSelf:
-			return cleanText(line[i:])
-		case !shown(rune(char)):
-			return false
-		}
-	}
-	return true
-}
-
-func cleanText(line string) bool {
-	for _, char := range line {
-		if !shown(char) {
-			return false
-		}
-	}
-	return utf8.ValidString(line)
-}
-
 func shown(char rune) bool {
 	return char == '\t' || !unicode.IsControl(char)
+}
+
+// Printable returns a text of one or more lines in which nothing controls a terminal (J10): control
+// characters, and bytes that are no text, become escapes. Names, annotations and events come from
+// anyone who may create objects.
+func Printable(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = printable([]byte(line))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // head keeps the beginning of a stream and counts the rest.

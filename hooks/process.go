@@ -78,16 +78,14 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 		return Usage{}, fmt.Errorf("hook %s: %w", p.name, err)
 	}
 	group := process.group
-	look := lookAtMemory(cmd.Process.Pid)
 	unwatched := group.superviseUntilExit(ctx, p.grace)
-	peak := look()
 	ended := ctx.Err() == nil
 	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &"
 	// would keep the output open.
 	group.signal(syscall.SIGKILL)
 	p.groups.remove(process)
 	err = cmd.Wait()
-	usage := usageOf(cmd.ProcessState, time.Since(started), peak)
+	usage := usageOf(cmd.ProcessState, time.Since(started))
 	p.stderr.flush()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		p.stderr.log.Warn("a process that the hook left behind kept its output open; redirect the output of that process to a file")

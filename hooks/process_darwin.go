@@ -12,9 +12,6 @@ import (
 // rssUnit is the unit of the kernel's figure for resident memory, in bytes.
 const rssUnit = 1
 
-// peakMemory is not known here.
-func peakMemory(int, bool) int64 { return 0 }
-
 // awaitExit waits for the end of a child without reaping it (see superviseUntilExit).
 func awaitExit(pid int) error {
 	const byPID = 1

@@ -1,11 +1,9 @@
 package hooks
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"addon-operator/values"
@@ -53,8 +51,8 @@ func (v Violation) String() string {
 	return v.Path + ": " + v.Problem
 }
 
-// report collects mistakes and warnings while a document is read. It also carries what the reading
-// needs from outside, so that place need not.
+// report collects mistakes and warnings while a document is read. It also carries where jq
+// expressions find the modules that they import.
 type report struct {
 	violations []Violation
 	warnings   []string
@@ -79,7 +77,7 @@ func (r *report) warn(path, format string, args ...any) {
 	r.warnings = append(r.warnings, Violation{Path: path, Problem: fmt.Sprintf(format, args...)}.String())
 }
 
-// err returns the mistakes as a *ConfigError; nil if there are none. It is called once, at the end.
+// err returns the mistakes as a *ConfigError; nil if there are none.
 func (r *report) err() error {
 	if len(r.violations) == 0 {
 		return nil
@@ -88,103 +86,11 @@ func (r *report) err() error {
 	return &ConfigError{Violations: r.violations}
 }
 
-// place is a position in a document: the value there and its path. A value of the wrong type reads
-// as absent, because the schema has already reported it; so the checks of the meaning continue, and
-// one report has everything. Readers return zero values for what is absent.
-type place struct {
-	path   string
-	value  any
-	report *report
-}
-
-func (p place) fail(format string, args ...any) { p.report.fail(p.path, format, args...) }
-func (p place) warn(format string, args ...any) { p.report.warn(p.path, format, args...) }
-
-// at returns the place of a key of the object here.
-func (p place) at(key string) place {
-	object, _ := p.value.(map[string]any)
-	return place{path: joinKey(p.path, key), value: object[key], report: p.report}
-}
-
-// elements returns the places of the elements of the list here.
-func (p place) elements() []place {
-	list, _ := p.value.([]any)
-	places := make([]place, len(list))
-	for i, element := range list {
-		places[i] = place{path: joinIndex(p.path, i), value: element, report: p.report}
+// show prints a value of the document for a message, shortened.
+func show(value any) string {
+	text, err := values.Encode(value)
+	if err != nil {
+		return fmt.Sprintf("a %T", value)
 	}
-	return places
-}
-
-// each returns those elements that are objects.
-func (p place) each() []place {
-	return slices.DeleteFunc(p.elements(), func(element place) bool {
-		_, ok := element.value.(map[string]any)
-		return !ok
-	})
-}
-
-func (p place) present() bool {
-	return p.value != nil
-}
-
-func (p place) text() string {
-	text, _ := p.value.(string)
-	return text
-}
-
-func (p place) textOr(fallback string) string {
-	if text := p.text(); text != "" {
-		return text
-	}
-	return fallback
-}
-
-// texts returns the strings of the list here, each once. It is nil only when there is no list.
-func (p place) texts() []string {
-	if _, ok := p.value.([]any); !ok {
-		return nil
-	}
-	texts := []string{}
-	for _, element := range p.elements() {
-		if text, ok := element.value.(string); ok && !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}
-
-func (p place) flagOr(fallback bool) bool {
-	if flag, ok := p.value.(bool); ok {
-		return flag
-	}
-	return fallback
-}
-
-func (p place) number() (float64, bool) {
-	switch n := p.value.(type) {
-	case int64:
-		return float64(n), true
-	case json.Number:
-		f, err := n.Float64()
-		return f, err == nil
-	case float64:
-		return n, true
-	}
-	return 0, false
-}
-
-func joinIndex(path string, i int) string {
-	return path + "[" + strconv.Itoa(i) + "]"
-}
-
-// joinKey writes keys that contain dots, such as the names of labels, in brackets.
-func joinKey(path, key string) string {
-	if key == "" || strings.ContainsAny(key, ".[]\" ") {
-		return path + "[" + strconv.Quote(key) + "]"
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
+	return values.Shorten(string(text), 60)
 }

@@ -128,18 +128,9 @@ func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...
 	ctx, cancel := context.WithTimeoutCause(ctx, ConfigLimit, fmt.Errorf("%s took more than %s", question, ConfigLimit))
 	defer cancel()
 	stdout := &head{limit: maxConfig}
-	_, err := process{
-		name:   file.Name,
-		path:   file.Path,
-		args:   args,
-		env:    r.environment(nil, workingDir),
-		stdout: stdout,
-		stderr: r.output(nil, file.Name, "stderr"),
-		grace:  r.options.Grace,
-		root:   r.options.Chroot,
-		groups: r.groups,
-	}.run(ctx)
-	if err != nil {
+	p := r.process(file.Name, file.Path, nil, r.environment(nil, workingDir))
+	p.args, p.stdout = args, stdout
+	if _, err := p.run(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", question, err)
 	}
 	if stdout.total > maxConfig {
@@ -189,22 +180,12 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	if err := writeRun(dir, run); err != nil {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
-	stdout, stderr := r.output(run.Labels, run.Hook.Name, "stdout"), r.output(run.Labels, run.Hook.Name, "stderr")
-	result.Usage, err = process{
-		name:   run.Hook.Name,
-		path:   run.Hook.Path,
-		args:   run.Hook.arguments(),
-		env:    r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
-		stdout: stdout,
-		stderr: stderr,
-		grace:  r.options.Grace,
-		root:   r.options.Chroot,
-		limit:  r.limitOf(run.Hook),
-		groups: r.groups,
-		gated:  true,
-	}.run(ctx)
+	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
+	p := r.process(run.Hook.Name, run.Hook.Path, run.Labels, r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir))
+	p.args, p.stdout, p.limit, p.gated = run.Hook.arguments(), stdout, r.limitOf(run.Hook), true
+	result.Usage, err = p.run(ctx)
 	stdout.flush()
-	result.Output = strings.Trim(stdout.ending()+"\n"+stderr.ending(), "\n")
+	result.Output = strings.Trim(stdout.ending()+"\n"+p.stderr.ending(), "\n")
 	if err != nil {
 		if failedItself(err) {
 			result.ObjectPatches, _ = dir.result(envObjectPatch) // what cannot be read asks for nothing
@@ -215,6 +196,14 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		return Result{Usage: result.Usage, Output: result.Output}, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	return result, nil
+}
+
+// process is an execution with what all have in common.
+func (r *Runner) process(name, path string, labels []slog.Attr, env []string) process {
+	return process{
+		name: name, path: path, env: env, stderr: r.output(labels, name, "stderr"),
+		grace: r.options.Grace, root: r.options.Chroot, groups: r.groups,
+	}
 }
 
 // Kill ends everything that runs at once, by SIGKILL, and lets nothing start any more: another

@@ -1,17 +1,13 @@
 package hooks
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -276,77 +272,16 @@ func TestRunThatFailsSays(t *testing.T) {
 
 func TestRunMeasuresMemory(t *testing.T) { // C30
 	runner, _ := newRunner(t, Options{})
-	ballast := bytes.Repeat([]byte{1}, 64_000_000)                           // what this process has had, the kernel counts towards each hook
-	small, err := runner.Run(t.Context(), Run{Hook: script(t, `sleep 0.3`)}) // one that is over at once may not be measured
+	small, err := runner.Run(t.Context(), Run{Hook: script(t, `:`)})
 	must(t, err)
-	if got := small.Usage.MaxRSS; runtime.GOOS == "linux" && (got <= 0 || got > 20_000_000) {
-		t.Errorf("a hook that does nothing seems to have used %d bytes", got)
+	if got := small.Usage.MaxRSS; got != 0 {
+		t.Errorf("a hook that does nothing seems to have used %d bytes, which the kernel does not know", got)
 	}
-	runtime.KeepAlive(ballast)
-	const much = 350_000_000 // what tail holds, less what it reads between the last look and its end on a busy machine
+	const much = 400_000_000
 	large, err := runner.Run(t.Context(), Run{Hook: script(t, `head -c 400000000 /dev/zero | tail -c 400000000 >/dev/null`)})
 	must(t, err)
 	if large.Usage.MaxRSS < much || large.Usage.MaxRSS > 2*much {
 		t.Errorf("a hook that held %d bytes seems to have used %d", much, large.Usage.MaxRSS)
-	}
-}
-
-// What is below the peak of this process is seen by looking, also that of children, and that of the past.
-func TestPeakMemory(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("nobody may look")
-	}
-	const holds = `x=$(head -c 30000000 /dev/zero | tr "\0" x); echo ready; read`
-	for situation, test := range map[string]struct {
-		text    string
-		threads bool
-	}{
-		"a process that held it":               {`x=$(head -c 30000000 /dev/zero | tr '\0' x); x=; echo ready; read`, false},
-		"one whose child holds it":             {`bash -c '` + holds + `'; :`, false},
-		"one with a child of another thread":   {threadsVariable + `=1 exec ` + os.Args[0] + ` '` + holds + `'`, false},
-		"one with a child whose thread did it": {threadsVariable + `=1 ` + os.Args[0] + ` '` + holds + `'; :`, true},
-		"one with the name of a figure":        {`x=$(head -c 30000000 /dev/zero | tr '\0' x); printf 'VmHWM: 1 kB\n' > /proc/$$/comm; echo ready; read`, false},
-	} {
-		t.Run(situation, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", test.text)
-			stdin, err1 := cmd.StdinPipe()
-			stdout, err2 := cmd.StdoutPipe()
-			must(t, errors.Join(err1, err2, cmd.Start()))
-			must(t, second(bufio.NewReader(stdout).ReadString('\n')))
-			if got := peakMemory(cmd.Process.Pid, test.threads); got < 30_000_000 || got > 120_000_000 {
-				t.Errorf("%d bytes are seen", got)
-			}
-			if err := errors.Join(stdin.Close(), cmd.Process.Kill()); err != nil {
-				t.Error(err)
-			}
-			_ = cmd.Wait() // it was killed
-			if got := peakMemory(cmd.Process.Pid, test.threads); got != 0 {
-				t.Errorf("%d bytes are seen of a process that has ended", got)
-			}
-		})
-	}
-}
-
-// runInAnotherThread runs a command in bash, as the child of a thread that is not the first of this process.
-func runInAnotherThread(text string) error {
-	first, done := make(chan bool), make(chan error)
-	for {
-		go func() {
-			runtime.LockOSThread() // until the end, which never comes for the first thread
-			name, err := os.Readlink("/proc/thread-self")
-			if first <- filepath.Base(name) == strconv.Itoa(os.Getpid()); <-first {
-				select {}
-			}
-			cmd := exec.Command("bash", "-c", text)
-			cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
-			done <- errors.Join(err, cmd.Run())
-		}()
-		again := <-first
-		first <- again
-		if !again {
-			return <-done
-		}
 	}
 }
 

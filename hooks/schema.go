@@ -4,9 +4,6 @@ import (
 	_ "embed" // the schemas are files of their own so that editors and CI of hook authors can use them
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -26,149 +23,108 @@ var (
 	formatV0 = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("hook configurations", configV0Schema) })
 )
 
-// checkShape validates a document against a schema, and reports every violation as a sentence: the
-// library's own messages name keywords of JSON schema, which authors of hooks need not know. An
-// error is one of the operator: the schema is part of it.
-func checkShape(document place, format func() (*values.Format, error)) error {
+// checkShape reports every violation of the schema. An error is one of the operator: the schema is
+// part of it.
+func (r *report) checkShape(document any, format func() (*values.Format, error)) error {
 	schema, err := format()
 	if err != nil {
 		return err
 	}
-	misfits, err := schema.Misfits(document.value)
+	violations, err := schema.Violations(document)
 	if err != nil {
 		return fmt.Errorf("schema of hook configurations: %w", err)
 	}
-	for _, m := range misfits {
-		explain(walk(document, m.At), m.Rule, m.Keyword, m.Message)
+	for _, v := range violations {
+		r.fail(v.Path, "%s", v.Message)
 	}
 	return nil
 }
 
-// explain words the violation of one keyword of a rule, at one place of the document.
-func explain(at place, rule map[string]any, keyword, message string) {
-	switch keyword {
-	case "additionalProperties":
-		explainUnknown(at, rule)
-	case "required":
-		required, _ := rule[keyword].([]any)
-		for _, key := range required {
-			if missing := at.at(fmt.Sprint(key)); !missing.present() {
-				missing.fail("is required%s", meaning(property(rule, fmt.Sprint(key))))
-			}
-		}
-	case "type":
-		at.fail("must be %s, not %s%s", typeWord(rule[keyword]), typeName(at.value), quoteHint(at, rule))
-	case "enum":
-		allowed, _ := rule[keyword].([]any)
-		at.fail("must be %s, not %s", alternatives(allowed), show(at.value))
-	case "const":
-		at.fail("must be %s, not %s", show(rule[keyword]), show(at.value))
-	case "minItems":
-		at.fail("must have at least one element, or be left out")
-	case "minProperties":
-		at.fail("must not be empty; leave it out to select everything")
-	case "minLength":
-		at.fail("must not be empty%s", meaning(rule))
-	case "minimum":
-		at.fail("must be %v or more, not %s", rule[keyword], show(at.value))
-	case "maximum":
-		at.fail("must be %s or less, not %s", show(rule[keyword]), show(at.value))
-	default: // of the library; TestEveryKeywordIsExplained keeps it from being needed
-		at.fail("%s", message)
+// written is a configuration of either protocol that fits its schema, as its author has written it.
+type written struct {
+	Settings struct {
+		ExecutionMinInterval, Timeout string
+		ExecutionBurst                int
+	}
+	Schedule, Kubernetes, OnKubernetesEvent []writtenBinding
+}
+
+// writtenBinding has the fields of all bindings. Pointers distinguish absent ones where that matters.
+type writtenBinding struct {
+	Name, Queue, Group   string
+	AllowFailure         flag
+	IncludeSnapshotsFrom []string
+
+	Crontab string
+
+	APIVersion, Kind, JQFilter, ResynchronizationPeriod                           string
+	ExecuteHookOnEvent, WatchEvent                                                []string
+	ExecuteHookOnSynchronization, WaitForSynchronization, KeepFullObjectsInMemory *bool
+	NameSelector                                                                  writtenNames
+	LabelSelector                                                                 *writtenLabels
+	FieldSelector                                                                 writtenFields
+	Namespace                                                                     struct {
+		NameSelector  writtenNames
+		LabelSelector *writtenLabels
+	}
+
+	// Of v0 alone.
+	Event             []string
+	Selector          *writtenLabels
+	ObjectName        string
+	NamespaceSelector struct {
+		MatchNames []string
+		Any        flag
 	}
 }
 
-// explainUnknown reports each key that the rule does not list, with the key that was probably
-// meant.
-func explainUnknown(at place, rule map[string]any) {
-	object, _ := at.value.(map[string]any)
-	properties, _ := rule["properties"].(map[string]any)
-	known := slices.Sorted(maps.Keys(properties))
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if _, ok := properties[key]; ok {
-			continue
-		}
-		at.at(key).fail("is unknown; %s", values.DidYouMean(key, known, "known are "+strings.Join(known, ", ")))
+type writtenNames struct{ MatchNames []string }
+
+type writtenLabels struct {
+	MatchLabels      map[string]string
+	MatchExpressions []struct {
+		Key, Operator, Operation string
+		Values                   []string
 	}
 }
 
-// typeWord returns a type of the schemas with its article.
-func typeWord(schemaType any) string {
-	switch schemaType {
-	case "object":
-		return "an object"
-	case "array":
-		return "a list"
-	case "integer":
-		return "an integer"
-	case "boolean":
-		return "true or false"
-	}
-	return fmt.Sprintf("a %v", schemaType)
+type writtenFields struct {
+	MatchExpressions []struct{ Field, Operator, Value string }
 }
 
-// property returns the rule for a key of an object; nil when there is none.
-func property(rule map[string]any, key string) map[string]any {
-	properties, _ := rule["properties"].(map[string]any)
-	found, _ := properties[key].(map[string]any)
-	return found
+// flag is also yes, no, on or off in v0, in quotes, too (C21, X32).
+type flag bool
+
+// UnmarshalJSON implements json.Unmarshaler. Its schema allows no other words.
+func (f *flag) UnmarshalJSON(text []byte) error {
+	switch strings.ToLower(strings.Trim(string(text), `"`)) {
+	case "yes", "on", "true":
+		*f = true
+	}
+	return nil
 }
 
-// meaning appends the description of a rule. The descriptions in the schema files are written to
-// follow a colon.
-func meaning(rule map[string]any) string {
-	if description, ok := rule["description"].(string); ok {
-		return ": " + description
-	}
-	return ""
-}
-
-// quoteHint explains the most frequent mistake with labels: YAML reads an unquoted 1 or true as
-// something else.
-func quoteHint(at place, rule map[string]any) string {
-	switch at.value.(type) {
-	case bool, int64, float64, json.Number:
-		if rule["type"] == "string" {
-			return "; put it in quotes"
-		}
-	}
-	return ""
-}
-
-// alternatives joins values as in "a, b or c".
-func alternatives(values []any) string {
-	words := make([]string, len(values))
-	for i, value := range values {
-		words[i] = show(value)
-	}
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
-}
-
-// show prints a value of the document for a message, shortened.
-func show(value any) string {
-	if value == nil {
-		return "null"
-	}
-	text, err := values.Encode(value)
+// decode reads a configuration that fits its schema, and the orders in it.
+func decode(document any, into *written, orders map[BindingType]float64) error {
+	text, err := values.JSON(document)
 	if err != nil {
-		return typeName(value)
+		return err
 	}
-	return values.Shorten(string(text), 60)
-}
-
-// walk follows keys and positions from the document to a place.
-func walk(from place, tokens []string) place {
-	for _, token := range tokens {
-		if list, ok := from.value.([]any); ok {
-			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(list) {
-				from = place{path: joinIndex(from.path, i), value: list[i], report: from.report}
-				continue
+	if err := json.Unmarshal(text, into); err != nil {
+		return err
+	}
+	var numbers map[BindingType]json.RawMessage
+	if err := json.Unmarshal(text, &numbers); err != nil {
+		return err
+	}
+	for _, binding := range orderBindings() {
+		if number, ok := numbers[binding]; ok {
+			var order float64
+			if err := json.Unmarshal(number, &order); err != nil {
+				return err
 			}
+			orders[binding] = order
 		}
-		from = from.at(token)
 	}
-	return from
+	return nil
 }

@@ -85,39 +85,6 @@ func TestTheSchemaExplainsEveryProperty(t *testing.T) {
 	visit("", any(schema))
 }
 
-// What is wrong is said in our words, whatever keyword of the schemas it offends. C7
-func TestEveryKeywordIsExplained(t *testing.T) {
-	const library = "words of the library"
-	words := []string{"$schema", "$id", "$ref", "$defs", "title", "description", "default", "properties", "items"} // they cannot be offended
-	var visit func(where string, rule map[string]any)
-	visit = func(where string, rule map[string]any) {
-		for keyword, said := range rule {
-			found := &report{}
-			explain(place{path: "a", value: map[string]any{"unknown": true}, report: found}, rule, keyword, library)
-			for _, v := range found.violations {
-				if strings.Contains(v.Problem, library) && !slices.Contains(words, keyword) {
-					t.Errorf("%s/%s is explained by the library", where, keyword)
-				}
-			}
-			below, _ := said.(map[string]any)
-			switch keyword {
-			case "items":
-				visit(where+"/items", below)
-			case "properties", "$defs":
-				for name := range below {
-					one, _ := below[name].(map[string]any)
-					visit(where+"/"+keyword+"/"+name, one)
-				}
-			}
-		}
-	}
-	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
-		var parsed map[string]any
-		must(t, json.Unmarshal(schema, &parsed))
-		visit(version, parsed)
-	}
-}
-
 // Every object is closed: a key that is ignored silently is the mistake that takes longest to find.
 func TestSchemasCloseEveryObject(t *testing.T) { // C7
 	var visit func(path string, node any)
@@ -139,39 +106,5 @@ func TestSchemasCloseEveryObject(t *testing.T) { // C7
 		var parsed any
 		must(t, json.Unmarshal(schema, &parsed))
 		visit(version, parsed)
-	}
-}
-
-func TestPaths(t *testing.T) {
-	document := place{value: map[string]any{"a": []any{map[string]any{"b/c~d e.f": "x", "0": "y"}}}}
-	tests := map[string]struct {
-		tokens      []string
-		path, value string
-	}{
-		"an element":                   {[]string{"a", "0", "0"}, "a[0].0", "y"},
-		"a key that needs every quote": {[]string{"a", "0", "b/c~d e.f"}, `a[0]["b/c~d e.f"]`, "x"},
-		"an element that is not there": {[]string{"a", "7"}, "a.7", ""},
-		"the document":                 {nil, "", ""},
-	}
-	for situation, test := range tests {
-		t.Run(situation, func(t *testing.T) {
-			at := walk(document, test.tokens)
-			if at.path != test.path || at.text() != test.value {
-				t.Errorf("got %q, %q", at.path, at.text())
-			}
-		})
-	}
-}
-
-func TestShow(t *testing.T) {
-	tests := map[string]any{
-		"null": nil, `"a<b"`: "a<b", "[1,true]": []any{1, true},
-		`"` + strings.Repeat("ä", 29) + "…": strings.Repeat("ä", 100),
-		"a number":                          make(chan int), // what has no JSON is still named
-	}
-	for want, value := range tests {
-		if got := show(value); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
 	}
 }

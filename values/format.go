@@ -19,7 +19,7 @@ type Format struct {
 }
 
 // Misfit is one violation of the schema of its format by a document. The caller words
-// the error (hooks/schema.go), because Message names keywords of JSON Schema.
+// the error, because Message names keywords of JSON Schema.
 type Misfit struct {
 	At      []string       // the keys and positions that lead to it
 	Rule    map[string]any // the part of the schema that is offended
@@ -68,4 +68,16 @@ func (f *Format) misfit(e *jsonschema.ValidationError) Misfit {
 	found, _ := lookup(f.source, rule)
 	m.Rule, _ = found.(map[string]any)
 	return m
+}
+
+// Violations lists everything that is wrong with a document in the sentences about values, with paths from the document
+// on. An error means that the document could not be checked.
+func (f *Format) Violations(document any) ([]Violation, error) {
+	var invalid *jsonschema.ValidationError
+	if err := f.compiled.Validate(document); !errors.As(err, &invalid) {
+		return nil, err
+	}
+	r := &report{schema: &schema{document: f.source}, value: document, most: maxFindings}
+	r.add(invalid)
+	return r.finish(), nil
 }

@@ -240,6 +240,10 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 		r.say(at, unknownKey)
 	case keyword == "not":
 		r.say(at, "matches what the schema excludes with not")
+	case keyword == "additionalProperties": // of a Format: schemas of values are closed in other ways
+		rule := located(absolute)
+		properties, _ := lookup(r.schema.document, append(rule[:len(rule)-1], "properties"))
+		r.unlisted(value, at, properties)
 	case keyword == "required":
 		r.missing(value, at, limit)
 	case keyword == "type":
@@ -248,6 +252,17 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 		r.wrong(at, value, fmt.Sprintf("property '%v' is required, if '%s' property exists", limit, above))
 	default:
 		r.wrong(at, value, sentence(keyword, limit))
+	}
+}
+
+// unlisted reports the keys that a map of a Format must not have.
+func (r *report) unlisted(value any, at pointer, properties any) {
+	object, _ := value.(map[string]any)
+	known, _ := properties.(map[string]any)
+	for _, key := range sortedKeys(object) {
+		if _, ok := known[key]; !ok && !r.full() {
+			r.say(append(slices.Clip(at), key), unknownKey+"; "+DidYouMean(key, sortedKeys(known), "known are "+strings.Join(sortedKeys(known), ", ")))
+		}
 	}
 }
 
@@ -281,7 +296,12 @@ func (r *report) say(at pointer, message string) {
 }
 
 // path returns the place of a value as users write it.
-func (r *report) path(at pointer) string { return Shorten(dottedIn(r.key, r.value, at), maxMessage) }
+func (r *report) path(at pointer) string {
+	if r.key == "" { // a Format
+		return Shorten(dotted(r.value, at), maxMessage)
+	}
+	return Shorten(dottedIn(r.key, r.value, at), maxMessage)
+}
 
 // finish drops duplicates and sorts by path. It returns one more than maxProblems
 // if there are that many, so that the caller can report that some are left out.

@@ -42,7 +42,7 @@ func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
 		seconds: d.summary(kind+"run_seconds", "Duration of hook runs, including failed ones.", labels...),
 		user:    d.summary(kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
 		system:  d.summary(kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
-		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run.", labels...),
+		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run, if above that of the operator itself: the kernel does not know a smaller one.", labels...),
 		failed:  d.counter(kind+"errors_total", "Failed hook runs: the hook failed, its result was refused or could not be applied.", labels...),
 		allowed: d.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed; they are not counted as other errors.", labels...),
 		success: d.counter(kind+"success_total", "Hook runs whose result was applied.", labels...),
@@ -80,7 +80,9 @@ func (h Hooks) Ended(owner, hook, binding string, t messages.Task, u hooks.Usage
 	runs.seconds.WithLabelValues(labels...).Observe(u.Wall.Seconds())
 	runs.user.WithLabelValues(labels...).Observe(u.User.Seconds())
 	runs.system.WithLabelValues(labels...).Observe(u.System.Seconds())
-	if u.MaxRSS > 0 { // 0: it is not known, which is not the same as no memory
+	if u.MaxRSS > 0 {
 		runs.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
+	} else { // it is not known, which is not the same as no memory
+		runs.rss.DeleteLabelValues(labels...)
 	}
 }

@@ -246,6 +246,10 @@ func TestUnknownMemoryIsNoMetric(t *testing.T) {
 	if !has("module_hook_run_max_rss_bytes") {
 		t.Error("the memory of a run is not shown")
 	}
+	m.Hooks.Ended("m", "h", "b", task, hooks.Usage{}, nil)
+	if has("module_hook_run_max_rss_bytes") {
+		t.Error("the memory of an earlier run is shown as that of the last one")
+	}
 }
 
 // I6: a hook may have so many series and no more; those that it has go on, other hooks are not concerned, and who removes

@@ -114,7 +114,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		held, allowed := m.release.held, m.release.allowed // the release stays as it is
 		m.forget(ctx)                                      // its hooks may be others
 		m.release.held, m.release.allowed = held, allowed
-		m.crds.want(!msg.Module.SameCRDs(m.module))
+		m.crds.want(!msg.Module.SameFiles(m.module))
 		m.module, m.owner.values.section = msg.Module, msg.Section
 	case work.UpdateModule:
 		m.update(msg)

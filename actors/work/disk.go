@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"addon-operator/actors/decide"
@@ -86,7 +85,7 @@ func (r *refreshed) holdCharts(j ReloadJob) {
 	}
 	j.Charts.Hold(held)
 	for _, m := range r.tree.Modules {
-		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameChart(*old)) {
+		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameFiles(*old)) {
 			chart := decide.ChartModule(m)
 			chart.Current = func() error {
 				if what := r.tree.Outdated(m.Name); what != "" {
@@ -107,7 +106,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 	}
 	for _, m := range slices.Clone(r.tree.Modules) { // Keep and Drop change the list
 		old := r.before.Module(m.Name)
-		if old != nil && m.SameChart(*old) || m.Stale() != "" {
+		if old != nil && m.SameFiles(*old) || m.Stale() != "" {
 			continue
 		}
 		err := charts.Check(decide.ChartModule(m))
@@ -127,7 +126,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 // askHooks asks hooks whose files differ for their configuration. A failure refuses the new version
 // of the module, or of the global hooks, but the end of the run is an error.
 func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) error {
-	if g := r.tree.Global; !g.SameHooks(r.before.Global) {
+	if g := r.tree.Global; !g.SameFiles(r.before.Global) {
 		run.Step("run global hooks with --config")
 		found, err := j.LoadGlobalHooks(run.Context(), g)
 		switch {
@@ -141,7 +140,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 	}
 	for _, m := range slices.Clone(r.tree.Modules) {
 		old := r.before.Module(m.Name)
-		if old == nil || m.Dir != old.Dir || m.SameHooks(*old) || !slices.Contains(inUse, m.Name) {
+		if old == nil || m.Dir != old.Dir || m.SameFiles(*old) || !slices.Contains(inUse, m.Name) {
 			continue // who uses them loads them
 		}
 		run.Step("run hooks of %s with --config", m.Name)
@@ -160,7 +159,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 // the root makes its section, and it is checked when it is enabled (D37).
 func (r *refreshed) offerSections(run *supervisor.Run) error {
 	offer := OfferSections{Sections: map[string]*values.Section{}}
-	if g := r.tree.Global; !g.SameValues(r.before.Global) {
+	if g := r.tree.Global; !g.Same(r.before.Global) {
 		section, err := values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
 		if err != nil {
 			r.keep(values.GlobalKey, err)
@@ -208,7 +207,7 @@ func (r *refreshed) keep(key string, why error) {
 	}
 	for _, m := range r.tree.Modules {
 		if m.Key == key {
-			r.tree.KeepValues(m.Name, r.before, why)
+			r.tree.Keep(m.Name, r.before, why)
 			return
 		}
 	}
@@ -295,7 +294,10 @@ func (r refreshed) changed() map[string]string {
 	changed := map[string]string{}
 	for _, m := range r.tree.Modules {
 		if old := r.before.Module(m.Name); old != nil && !m.Same(*old) {
-			changed[m.Name] = strings.Join(m.Differs(*old), " and ")
+			changed[m.Name] = "files"
+			if m.SameFiles(*old) {
+				changed[m.Name] = "values.yaml of a root"
+			}
 		}
 	}
 	return changed
@@ -330,7 +332,7 @@ func restructured(before, now *addons.Tree) string {
 			return fmt.Sprintf("flags of %s", m.Name)
 		case m.EnabledScript != old.EnabledScript, m.EnabledScript != "" && !m.SameValues(old):
 			return fmt.Sprintf("what decides whether %s is enabled", m.Name)
-		case !m.File.Equal(old.File):
+		case m.File != old.File:
 			return fmt.Sprintf("module.yaml of %s", m.Name)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 type ModuleJob struct {
 	Job
 	Module addons.Module // as it was on disk when the task began
-	began  string        // the version of its files before hooks ran; "" without hooks
 }
 
 // ModuleRan is the result of a module run.
@@ -63,9 +62,6 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	}
 	if err := j.Known.Own.ValidateConfig(); err != nil {
 		return result, fmt.Errorf("config values: %w", err)
-	}
-	if len(j.Known.Hooks) > 0 {
-		j.began = j.Known.Module.Version()
 	}
 	if !j.Known.Started {
 		if err := j.startUp(run); err != nil {

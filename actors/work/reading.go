@@ -15,8 +15,7 @@ func (e *FilesChanged) Error() string {
 }
 
 // current returns why the chart that was read now must not be used with the values of the run. They
-// go together if the files of the values, on disk and in force, are those that the values come from,
-// and if no hook of the run was of another version.
+// go together if the files that a run reads, on disk and in force, are those that the values come from.
 func (r releaseJob) current() error {
 	known, tree := r.job.Known, r.job.Tree.Load()
 	if tree == nil {
@@ -28,10 +27,8 @@ func (r releaseJob) current() error {
 		return fmt.Errorf("the chart was not loaded before, and the files are not in force: %s", m.Stale())
 	case what != "":
 		return &FilesChanged{what}
-	case !m.SameValues(known.Module) || !tree.Global.SameValues(known.GlobalFiles):
+	case !m.SameValues(known.Module) || !tree.Global.Same(known.GlobalFiles):
 		return &FilesChanged{m.Shown(m.Dir)} // what is in force was replaced since the values were handed over
-	case r.job.began != "" && r.job.began != known.Module.Version():
-		return &FilesChanged{m.Shown(m.Dir)}
 	}
 	return nil
 }

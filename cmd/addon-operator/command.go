@@ -55,8 +55,6 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 			group.AddCommand(bring.UpgradeChart(cfg))
 		case "values":
 			group.AddCommand(local.CheckValues(cfg))
-		case "hook":
-			group.AddCommand(local.HookRun(cfg))
 		}
 	}
 	add := func(group string, commands ...*cobra.Command) {

@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -44,7 +43,7 @@ func (d *disk) look() map[string]map[string]string {
 
 // watch calls post with what was saved, until ctx ends. It returns at once.
 func (d *disk) watch(ctx context.Context, post func(saved)) {
-	addons.Watch(ctx, d.dirs, slog.New(slog.DiscardHandler), func() {
+	addons.Watch(ctx, d.dirs, func() {
 		if changed := d.compare(); len(changed) > 0 {
 			post(changed)
 		}

@@ -163,7 +163,7 @@ func TestDevPrintsLines(t *testing.T) {
 	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
 	expect("010-hello/hooks/say.sh beforeHelm runs again", "said again by the hook")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
-	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown; did you mean beforeHelm?")
+	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is not a known key; did you mean beforeHelm?")
 	must(t, cmd.Process.Signal(syscall.SIGINT))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v\n%s", err, cmd.Stdout)

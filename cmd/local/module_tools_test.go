@@ -30,10 +30,9 @@ func exitCode(err error) int {
 // commanded runs a command line.
 func commanded(args ...string) (output string, err error) {
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
-	hook, values := cli.Group("hook", ""), cli.Group("values", "")
-	hook.AddCommand(HookRun(c))
+	values := cli.Group("values", "")
 	values.AddCommand(CheckValues(c))
-	root.AddCommand(bring.Init(), Test(c), hook, values)
+	root.AddCommand(bring.Init(), Test(c), values)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(io.Discard)
@@ -48,11 +47,8 @@ func TestModuleToolsRefuse(t *testing.T) {
 	if _, err := commanded("init", "module", "010-a"); err != nil {
 		t.Fatal(err)
 	}
-	hook := "modules/010-a/hooks/count-nodes.sh"
 	for name, text := range map[string]string{
 		"wrong.yaml": "descripton: a", "fails.yaml": "description: a\nexpect: {values: {a: {nodes: 7}}}",
-		"order.sh":   "#!/bin/sh\n[ \"$1\" = --config ] && echo 'onStartup: 1'\nexit 0\n",
-		"patches.sh": "#!/bin/sh\n[ \"$1\" = --config ] && echo 'onStartup: 1' || echo '{\"operation\": \"Destroy\"}' > \"$KUBERNETES_PATCH_PATH\"\nexit 0\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -72,15 +68,6 @@ func TestModuleToolsRefuse(t *testing.T) {
 		"no such scenario":          {[]string{"test", "--run", "zzz"}, exitUsage, "zzz"},
 		"no expression":             {[]string{"test", "--run", "("}, exitUsage, "--run"},
 		"all is well":               {[]string{"test", "modules"}, exitStopped, ""},
-		"no hook":                   {[]string{"hook", "run"}, exitUsage, "one hook"},
-		"not executable":            {[]string{"hook", "run", "modules/010-a/Chart.yaml", "--binding", "nodes"}, exitRefused, "chmod +x"},
-		"no binding":                {[]string{"hook", "run", hook}, exitUsage, "--binding or --context"},
-		"another binding":           {[]string{"hook", "run", "order.sh", "--binding", "pods"}, exitUsage, "are: onStartup; pass"},
-		"a binding about objects":   {[]string{"hook", "run", hook, "--binding", "nodes"}, exitUsage, "--context"},
-		"values with a mistake":     {[]string{"hook", "run", hook, "--binding", "nodes", "--values", hook}, exitRefused, hook},
-		"an order binding":          {[]string{"hook", "run", "order.sh", "--binding", "onStartup"}, exitStopped, ""},
-		"object patches that are refused": {[]string{"hook", "run", "patches.sh", "--binding", "onStartup"}, exitRefused,
-			`the operator would refuse the object patches: document 1: unknown operation "Destroy"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := commanded(c.args...)

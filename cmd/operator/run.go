@@ -287,7 +287,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
-		Disk:          watchDisk(c, log),
+		Disk:          watchDisk(c),
 		SnapshotLimit: cmp.Or(replica.limits.SnapshotLimit, kube.SnapshotLimit),
 		AllowPurge:    c.AllowPurge, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(),
@@ -296,11 +296,11 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 }
 
 // watchDisk is the Disk of shared.World; nil when the directories are not watched.
-func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
+func watchDisk(c *cli.Config) func(context.Context, func()) {
 	if !c.WatchModules {
 		return nil
 	}
-	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, log, notify) }
+	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, notify) }
 }
 
 // patchTimeout is for one request of what hooks write to KUBERNETES_PATCH_PATH. The run of the hook waits for it, and

@@ -1,56 +1,19 @@
-package addons
+package addons_test
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"addon-operator/addons"
 )
-
-// P8: a link to a file elsewhere is watched where the file lies, and of what else lies there only the file counts.
-func TestFilesBehindLinksAreWatched(t *testing.T) {
-	root, elsewhere := t.TempDir(), t.TempDir()
-	target := filepath.Join(elsewhere, "values.yaml")
-	err := os.WriteFile(target, nil, 0o600)
-	if err == nil {
-		err = os.Symlink(target, filepath.Join(root, "values.yaml"))
-	}
-	watcher, errWatcher := fsnotify.NewWatcher()
-	if err != nil || errWatcher != nil {
-		t.Fatal(err, errWatcher)
-	}
-	defer watcher.Close()
-	w := &watch{roots: []string{root}, watcher: watcher}
-	w.look()
-	if list := watcher.WatchList(); !slices.Contains(list, elsewhere) || !w.concerns(target) {
-		t.Errorf("watched are %q", list)
-	}
-	if w.concerns(filepath.Join(elsewhere, "other.yaml")) {
-		t.Error("a file next to it counts")
-	}
-}
 
 // P8: what changes below the directories is noticed: files, new directories and what comes in them, and links that are
 // pointed at another tree, whether the root lies behind one, as with git-sync, or its files do, as in projected volumes.
-// It is noticed by the watch, without the look at times, and by that look alone.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	for name, watched := range map[string]bool{"notified": true, "looked at": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			watches(t, watched)
-		})
-	}
-}
-
-// watches checks what is noticed by the watch, or else by the look at times. There is only one of both.
-func watches(t *testing.T, watched bool) {
 	root := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -83,18 +46,8 @@ func watches(t *testing.T, watched bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	noticed := make(chan struct{}, 100)
-	log := slog.New(slog.DiscardHandler)
-	watcher, err := fsnotify.NewWatcher()
-	every := 24 * time.Hour
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !watched {
-		_ = watcher.Close()
-		err, every = errors.New("there is no inotify"), time.Millisecond
-	}
-	dirs := Dirs{Modules: []string{at("current", "modules"), at("volume")}, Global: at("global")}
-	begin(ctx, dirs, watcher, err, log, every, func() { noticed <- struct{}{} })
+	dirs := addons.Dirs{Modules: []string{at("current", "modules"), at("volume")}, Global: at("global")}
+	addons.Watch(ctx, dirs, func() { noticed <- struct{}{} })
 	notices := func(what string) {
 		t.Helper()
 		select {
