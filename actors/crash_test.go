@@ -38,15 +38,14 @@ func TestCrashOverEachMessage(t *testing.T) {
 		handled = everyThird(handled)
 	}
 	crashed := map[string]bool{}
-	archive := crashScript().Archive()
-	stage, steps := testkit.NewStage(t, archive), string(archive.Files[0].Data)
-	undisturbed := stage.PlaySteps(t, steps, 0)
+	stage := testkit.NewStage(t, crashScript().Archive())
+	undisturbed := stage.Play(t, stage.Script, 0)
 	for _, message := range handled {
 		for _, when := range []string{"over", "after"} {
 			if !*crashesFlag && (when == "after" || slices.Contains(never, message)) {
 				continue
 			}
-			played := stage.PlaySteps(t, "respawn\ncrash * "+when+" "+message+"\n"+steps, 0)
+			played := stage.Play(t, "respawn\ncrash * "+when+" "+message+"\n"+stage.Script, 0)
 			crashed[message] = crashed[message] || strings.Contains(played.Trace, "actor crashed")
 			if want, got := left(undisturbed), left(played); want != got || len(played.Problems) > 0 {
 				t.Errorf("it crashes %s %s; left is\n%s\nwithout it\n%s\nproblems %q\n%s", when, message, got, want, played.Problems, played.Trace)
@@ -84,7 +83,7 @@ runs:
 `)
 	s.File("modules/values.yaml", "aEnabled: true\nbEnabled: true\n")
 	for _, name := range []string{"010-a", "020-b", "030-c", "040-d"} {
-		s.File("modules/"+name+"/Chart.yaml", "name: "+name[4:]+"\n")
+		s.File("modules/"+name+"/Chart.yaml", "name: "+name[4:]+"\nkeywords: ["+map[string]string{"010-a": "deployment", "030-c": "job"}[name]+"]\n")
 	}
 	s.File("chart.yaml", "name: e\n")
 	s.File("own.yaml", "a: {own: 1}\n")
@@ -111,12 +110,12 @@ config: {configVersion: v1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod}]}
 runs:
   pods: {count: /b/pods}
 `)
-	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "brings b Rule", "uses c Rule", "start")
+	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "start")
 	return s.Step("object Pod d/one", "object Node one", "advance 1m",
 		"health a-b InProgress", "configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 40s", "health a-b Current", "advance 1s",
-		"vanish a-a", "change c-a", "advance 30s",
+		"vanish a-a", "change c-a x", "advance 30s",
 		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
-		"fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
+		"fail-helm b 1", "fail-helm c 4", "configmap-set c size: 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
 		"hook-waits c 2s", "slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
 		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",

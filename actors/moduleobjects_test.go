@@ -19,7 +19,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 	enabled := &strings.Builder{}
 	for i := range modules {
 		name := fmt.Sprintf("m%03d", i)
-		s.File(fmt.Sprintf("modules/%03d-%s/Chart.yaml", i, name), "name: "+name+"\n")
+		s.File(fmt.Sprintf("modules/%03d-%s/Chart.yaml", i, name), "name: "+name+"\nkeywords: ["+map[int]string{3: "deployment"}[i]+"]\n")
 		fmt.Fprintf(enabled, "%sEnabled: true\n", name)
 	}
 	s.File("modules/values.yaml", enabled.String())

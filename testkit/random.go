@@ -48,7 +48,7 @@ func NewRandomStage(t *testing.T) *Stage {
 // Play plays the script.
 func (r *Random) Play(t *testing.T, stage *Stage) *Played {
 	t.Helper()
-	return stage.PlaySteps(t, string(r.Archive.Files[0].Data), 0)
+	return stage.Play(t, string(r.Archive.Files[0].Data), 0)
 }
 
 // NewRandom draws a script.

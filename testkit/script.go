@@ -40,8 +40,9 @@ func (s *Script) Archive() *txtar.Archive {
 // String is the text of the script, ready to be kept in a file.
 func (s *Script) String() string { return string(txtar.Format(s.Archive())) }
 
-// Play plays the script; see the function [Play] for the seed.
+// Play plays the script; see [Stage.Play] for the seed.
 func (s *Script) Play(t *testing.T, seed uint64) *Played {
 	t.Helper()
-	return Play(t, s.Archive(), seed)
+	stage := NewStage(t, s.Archive())
+	return stage.Play(t, stage.Script, seed)
 }

@@ -133,13 +133,8 @@ func (s Settings) annotations() map[string]any {
 	return map[string]any{}
 }
 
-// Set replaces the content, as a person would; nil deletes the object. Annotations stay, as when a
-// person edits what the API server has.
+// Set replaces the content, as a person would. Annotations stay, as when a person edits what the API server has.
 func (s Settings) Set(data map[string]string) error {
-	if data == nil {
-		_, err := s.cluster.Delete(Reference{APIVersion: "v1", Kind: s.kind, Namespace: Namespace, Name: ConfigMapName})
-		return err
-	}
 	return s.apply(data, s.annotations())
 }
 
@@ -231,9 +226,13 @@ func (c *Cluster) Apply(object map[string]any) error {
 	return c.Server.Apply(object)
 }
 
-// Delete removes an object. It reports whether it existed.
-func (c *Cluster) Delete(r Reference) (bool, error) {
-	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
+// Delete removes an object. It is an error when there is none.
+func (c *Cluster) Delete(r Reference) error {
+	found, err := c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
+	if err == nil && !found {
+		err = fmt.Errorf("delete: there is no %s", r)
+	}
+	return err
 }
 
 // Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's:

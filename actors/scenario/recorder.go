@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -19,36 +19,31 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
-// recorder is what the actors call in place of hooks, Helm and the cluster. It passes calls on to
+// recorder is what the actors call in place of hooks and Helm. It passes calls on to
 // the real ones, records the runs of hooks, fails calls as the steps want, and knows whether a call
 // is in progress, by which the play knows when the operator is idle (idle.go). It outlives restarts
 // of the operator. Runs of several queues call it at the same time.
 type recorder struct {
 	// These are of the latest start; what is not done below they do themselves.
 	helmReleases
-	crds
 	hooks *hooks.Runner
 
-	*Cluster
-	given match.Tree      // what the hook givenHook patches
-	env   func() []string // added to the environment of runs; nil: nothing
+	faults *Faults
+	given  match.Tree      // what the hook givenHook patches
+	env    func() []string // added to the environment of runs; nil: nothing
 
 	underWay atomic.Int64  // actions in progress
-	done     atomic.Uint64 // actions that have ended
+	done     atomic.Uint64 // actions that have ended, and requests to the API server
 
 	runs     supervisor.Shared[[]hookRun]          // in the order of their ends; see takeRuns
 	crontabs supervisor.Shared[map[string]crontab] // of all hooks that were ever loaded, by crontab
 }
 
-type (
-	helmReleases = work.Releases // its own name is that of a method
-	crds         = work.CRDs
-)
+type helmReleases = work.Releases // its own name is that of a method
 
 // hookRun is a run of a hook that has ended. All lists are trees of JSON, which is what
 // expectations are compared with.
@@ -61,7 +56,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given match.Tree) *recorder {
-	return &recorder{Cluster: e.Cluster, given: given}
+	return &recorder{faults: e.Faults, given: given}
 }
 
 // action notes that something is in progress until the function it returns is called. That counts
@@ -130,7 +125,7 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	}
 	var result hooks.Result
 	var err error
-	if r.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+	if r.faults.TakeFile(FaultOfHook, run.Hook.Name) {
 		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
 	} else {
 		if r.env != nil {
@@ -231,8 +226,8 @@ func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.An
 // Apply implements work.Releases.
 func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	defer r.action()()
-	if err := r.helmMustFail(m.Name); err != nil {
-		return helm.Outcome{}, err
+	if r.faults.Take(FaultOfHelm+m.Name, 1) > 0 {
+		return helm.Outcome{}, errHelm
 	}
 	return r.helmReleases.Apply(ctx, m)
 }
@@ -240,8 +235,8 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 // Uninstall implements work.Releases.
 func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 	defer r.action()()
-	if err := r.helmMustFail(m.Name); err != nil {
-		return false, err
+	if r.faults.Take(FaultOfHelm+m.Name, 1) > 0 {
+		return false, errHelm
 	}
 	return r.helmReleases.Uninstall(ctx, m)
 }
@@ -249,41 +244,13 @@ func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 // Purge implements work.Releases.
 func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) (bool, error) {
 	defer r.action()()
-	if err := r.helmMustFail(release); err != nil {
-		return false, err
+	if r.faults.Take(FaultOfHelm+release, 1) > 0 {
+		return false, errHelm
 	}
 	return r.helmReleases.Purge(ctx, release, how)
 }
 
-// Ours implements work.Releases.
-func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
-	defer r.action()()
-	return r.helmReleases.Ours(ctx, releases)
-}
-
-// Releases implements work.Releases.
-func (r *recorder) Releases(ctx context.Context) ([]string, error) {
-	defer r.action()()
-	return r.helmReleases.Releases(ctx)
-}
-
-// ApplyObjectPatches implements work.Objects.
-func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	defer r.action()()
-	return r.Cluster.ApplyObjectPatches(ctx, patches)
-}
-
-// EnsureCRDs implements work.CRDs.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
-	defer r.action()()
-	return r.crds.EnsureCRDs(ctx, modules)
-}
-
-// EnsureSubcharts implements work.CRDs.
-func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
-	defer r.action()()
-	return r.crds.EnsureSubcharts(ctx, m)
-}
+var errHelm = errors.New("the scenario makes Helm fail")
 
 // takeRuns are the runs since it was called last.
 func (r *recorder) takeRuns() (taken []hookRun) {
@@ -302,11 +269,3 @@ type crontab struct {
 
 // schedules are the crontabs of all hooks.
 func (r *recorder) schedules() map[string]crontab { return r.crontabs.Get() }
-
-// helmMustFail counts an action of Helm, and returns its error if a step wants it to fail.
-func (r *recorder) helmMustFail(release string) error {
-	if r.Faults.Take(FaultOfHelm+release, 1) == 0 {
-		return nil
-	}
-	return fmt.Errorf("release %s: the scenario makes Helm fail", release)
-}
