@@ -10,7 +10,7 @@
 //   - [Lifecycle] plays files and compares their traces; -update rewrites them.
 //   - [Interleave] plays files under seeds: whatever the order of messages is, the same
 //     must be left, and the same hooks must have run. -seeds N plays more of them.
-//   - [Script] is a script in code, and [Stage] plays one many times.
+//   - [Stage] plays the steps that a test gives it, and returns what was left.
 //
 // In all of them some things must never be: messages without a handler, two things
 // at the same time that exclude each other, actors that outlive the stop ([Played.Problems]).

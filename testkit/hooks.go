@@ -31,7 +31,7 @@ type Hooks struct {
 
 // NewHooks makes a runner of scripted hooks, for an operator that plays no script.
 func NewHooks(trace *scenario.Trace) *Hooks {
-	return newHooks(nil, &outside{trace: trace, observer: newObserver()})
+	return newHooks(nil, &outside{trace: trace, faults: scenario.NewFaults(), observer: newObserver()})
 }
 
 func newHooks(processes *hooks.Runner, o *outside) *Hooks {

@@ -23,7 +23,7 @@ type killState struct {
 // supervisor takes for another crash. Messages of the library, which are pointers, must arrive:
 // they end actors.
 func (p *player) refuseIfDead(message any) {
-	if p.faults.Died() && reflect.TypeOf(message).Kind() != reflect.Pointer {
+	if p.faults.Dead.Load() && reflect.TypeOf(message).Kind() != reflect.Pointer {
 		panic("dead")
 	}
 }

@@ -20,8 +20,8 @@ import (
 type outside struct {
 	cluster  *scenario.Cluster
 	trace    *scenario.Trace
-	faults   *scenario.Faults // nil: none
-	sched    *scheduler       // nil: each goroutine goes on when it wakes
+	faults   *scenario.Faults
+	sched    *scheduler // nil: each goroutine goes on when it wakes
 	observer *observer
 }
 
@@ -51,7 +51,7 @@ func (o *outside) act(ctx context.Context, kind, name, line string) error {
 		o.sched.await(kind + name)
 	}
 	switch {
-	case o.faults.Died():
+	case o.faults.Dead.Load():
 		return scenario.ErrDead
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

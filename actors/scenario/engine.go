@@ -30,9 +30,7 @@ type Engine struct {
 
 // NewEngine makes an engine with a cluster. The caller sets World, and Await if calls have to be driven.
 func NewEngine(cluster *Cluster, trace *Trace) *Engine {
-	e := &Engine{Cluster: cluster, Faults: NewFaults(), Trace: trace, Await: func(f func() error) error { return f() }}
-	cluster.Faults = e.Faults
-	return e
+	return &Engine{Cluster: cluster, Faults: cluster.Faults, Trace: trace, Await: func(f func() error) error { return f() }}
 }
 
 // errNotRunning is what steps return that need the operator.

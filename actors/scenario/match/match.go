@@ -100,8 +100,10 @@ func CheckMatchers(path []string, want any, report func(path []string, text stri
 		for _, key := range slices.Sorted(maps.Keys(w)) {
 			at := append(slices.Clone(path), key)
 			m, is := known[key]
+			_, alone := AsMatchers(w)
 			switch best := values.Nearest(key, names); {
-			case is && len(w) > 1 && !areMatchers(w):
+			case key == "$count" && w["kind"] != nil: // how many objects there must be, not how a field of one is
+			case is && !alone:
 				report(at, fmt.Sprintf("%s is a matcher, but there are other keys next to it; write it below the key that it applies to", key))
 			case is:
 				if err := m.check(w[key]); err != nil {
@@ -113,11 +115,6 @@ func CheckMatchers(path []string, want any, report func(path []string, text stri
 			CheckMatchers(at, w[key], report)
 		}
 	}
-}
-
-func areMatchers(w map[string]any) bool {
-	_, all := AsMatchers(w)
-	return all
 }
 
 // Difference lists where got is not what is wanted, each place with both. The comparison is
