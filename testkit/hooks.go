@@ -15,6 +15,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -71,7 +72,7 @@ func (h *Hooks) script(path string) (*script, error) {
 
 // Configure implements work.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
-	if err := h.begin(ctx, file.Name+scenario.AskConfig, ""); err != nil {
+	if err := h.begin(ctx, file.Name+askConfig, ""); err != nil {
 		return nil, err
 	}
 	s, err := h.script(file.Path)
@@ -126,15 +127,28 @@ func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Resul
 		all.Objects = append(all.Objects, step.Objects...)
 		all.Kubectl = append(all.Kubectl, step.Kubectl...)
 	}
-	written, err := objectPatches(all.Kubectl)
-	if err == nil && failed == nil && h.cluster != nil {
-		err = h.cluster.Write(context.Background(), written)
+	err = failed
+	if len(all.Kubectl) > 0 && failed == nil {
+		err = h.kubectl(all.Kubectl)
 	}
 	var errs [3]error
 	result.ValuesPatch, errs[0] = scenario.PatchOf(all.Values)
 	result.ConfigPatch, errs[1] = scenario.PatchOf(all.Config)
 	result.ObjectPatches, errs[2] = objectPatches(all.Objects)
-	return result, cmp.Or(failed, err, errors.Join(errs[:]...))
+	return result, cmp.Or(err, errors.Join(errs[:]...))
+}
+
+// kubectl writes objects as a hook does that calls kubectl: the operator knows nothing of it.
+func (h *Hooks) kubectl(operations []any) error {
+	text, err := objectPatches(operations)
+	if err != nil {
+		return err
+	}
+	patches, err := objectpatch.Parse(text)
+	if err == nil {
+		_, err = h.cluster.Objects.ApplyObjectPatches(context.Background(), patches)
+	}
+	return err
 }
 
 // objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.

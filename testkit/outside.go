@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
 )
 
 // outside is what the actors of a script call in place of hooks, Helm, definitions and objects: each action leaves lines
@@ -29,6 +31,8 @@ type outside struct {
 // whose server does not answer.
 const (
 	faultOfCRDs    = "crds "
+	faultOfObjects = "objects " // all object patches; there is no name
+	refusals       = "refused " // single operations of them
 	faultOfModules = "modules "
 	panics         = "panic "
 	away           = "away "
@@ -63,6 +67,31 @@ func (o *outside) act(ctx context.Context, kind, name, line string) error {
 		return errScripted
 	}
 	return nil
+}
+
+// askConfig ends the name of the call of a hook for its configuration, so that it fails and lasts independently of the
+// hook's runs.
+const askConfig = " --config"
+
+// CheckObjectPatches implements work.Objects.
+func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return o.cluster.Objects.CheckObjectPatches(ctx, patches)
+}
+
+// ApplyObjectPatches implements work.Objects. Of the operations that a script lets the API server
+// refuse, it counts those of this run, and refuses that many from the first one on; the others are
+// executed, as by the real one (K5). Those that were refused are among the ones to repeat.
+func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	refused := o.faults.Take(refusals, len(patches))
+	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
+		return patches, err
+	}
+	left, err = o.cluster.Objects.ApplyObjectPatches(ctx, patches[refused:])
+	o.sched.await("patches " + fmt.Sprint(patches))
+	if refused > 0 {
+		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the script makes the API server refuse it", patches[0]), err)
+	}
+	return left, err
 }
 
 // crds are the definitions of modules.

@@ -224,7 +224,7 @@ func (p *player) world() (shared.World, error) {
 	}
 	world := shared.World{
 		Services: work.Services{
-			Log: log, Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
+			Log: log, Hooks: p.hooks, Releases: p.releases, Objects: p.outside, Plans: p.releases, Metrics: p.metrics,
 			Charts: p.releases.Charts(), CRDs: crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside},
 			Width: p.width, IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{p.disk.path("modules")}, Global: p.disk.path("global-hooks"), UnnumberedOrder: 1},

@@ -30,7 +30,7 @@ type Releases struct {
 
 // NewReleases are those of a cluster, for an operator that plays no script.
 func NewReleases(cluster *scenario.Cluster, trace *scenario.Trace) (*Releases, error) {
-	r := &Releases{outside: &outside{cluster: cluster, trace: trace, faults: cluster.Faults, observer: newObserver()}}
+	r := &Releases{outside: &outside{cluster: cluster, trace: trace, faults: scenario.NewFaults(), observer: newObserver()}}
 	return r, r.connect(slog.New(slog.DiscardHandler))
 }
 
@@ -53,6 +53,7 @@ func (r *Releases) action(ctx context.Context, what, name string, do func() erro
 		return err
 	}
 	err := do()
+	r.sched.await("helm " + name) // several may end at the same instant
 	if r.faults.Dead.Load() {
 		return scenario.ErrDead
 	}

@@ -122,10 +122,11 @@ func faultSteps() map[string]step {
 		"change":     stepChange,
 		"contest":    stepContest,
 	}
-	for word, kind := range map[string]string{"": scenario.FaultOfHook, "-helm": scenario.FaultOfHelm, "-objects": scenario.FaultOfObjects, "-crds": faultOfCRDs, "-modules": faultOfModules} {
+	for word, kind := range map[string]string{"": scenario.FaultOfHook, "-helm": scenario.FaultOfHelm, "-objects": faultOfObjects, "-crds": faultOfCRDs, "-modules": faultOfModules} {
 		all["fail"+word], all["slow"+word] = failing(kind, ""), slowing(kind, "")
 	}
-	all["fail-config"], all["slow-config"] = failing(scenario.FaultOfHook, scenario.AskConfig), slowing(scenario.FaultOfHook, scenario.AskConfig)
+	all["fail-objects"] = failing(refusals, "")
+	all["fail-config"], all["slow-config"] = failing(scenario.FaultOfHook, askConfig), slowing(scenario.FaultOfHook, askConfig)
 	return all
 }
 

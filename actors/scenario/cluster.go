@@ -3,20 +3,17 @@ package scenario
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors/shared"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/objectpatch"
 )
 
 // Where the operator of a script lives.
@@ -37,8 +34,7 @@ type Cluster struct {
 	Client    *kube.Client
 	ConfigMap Settings      // of the operator
 	Secret    Settings      // with values
-	objects   *kube.Patcher // executes object patches of hooks
-	Faults    *Faults       // of operations on objects
+	Objects   *kube.Patcher // executes object patches of hooks
 	// Note is called with what the operator writes to its ConfigMap and its Secret.
 	Note func(format string, args ...any)
 	// Deliver is given the events of watches, to call them in their order. It calls them at once until it is set.
@@ -47,11 +43,11 @@ type Cluster struct {
 
 // NewCluster makes an empty cluster of this version of Kubernetes.
 func NewCluster(version string, log *slog.Logger) *Cluster {
-	c := &Cluster{Server: apiserver.New(version), Faults: NewFaults(), Note: func(string, ...any) {}, Deliver: func(event func()) { event() }}
+	c := &Cluster{Server: apiserver.New(version), Note: func(string, ...any) {}, Deliver: func(event func()) { event() }}
 	c.Server.EnsureNamespace(Namespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
-	c.objects = kube.NewPatcher(c.Client)
+	c.Objects = kube.NewPatcher(c.Client)
 	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName), c.Server.ConfigMap, c.Server.WatchConfigMap}
 	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName), c.Server.Secret, c.Server.WatchSecret}
 	return c
@@ -214,40 +210,6 @@ func (c *Cluster) Delete(r Reference) error {
 		err = fmt.Errorf("delete: there is no %s", r)
 	}
 	return err
-}
-
-// Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's:
-// no fault counts them.
-func (c *Cluster) Write(ctx context.Context, text []byte) error {
-	patches, err := objectpatch.Parse(text)
-	if err == nil {
-		_, err = c.objects.ApplyObjectPatches(ctx, patches)
-	}
-	return err
-}
-
-// CheckObjectPatches implements work.Objects.
-func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return c.objects.CheckObjectPatches(ctx, patches)
-}
-
-// ApplyObjectPatches implements work.Objects. Of the operations that a script lets the API server
-// refuse, it counts those of this run, and refuses that many from the first one on; the others are
-// executed, as by the real one (K5). Those that were refused are among the ones to repeat.
-func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	refused := c.Faults.Take(FaultOfObjects, len(patches))
-	select {
-	case <-time.After(c.Faults.Lasts(FaultOfObjects)):
-	case <-ctx.Done():
-	}
-	if c.Faults.Dead.Load() {
-		return patches, ErrDead
-	}
-	left, err = c.objects.ApplyObjectPatches(ctx, patches[refused:])
-	if refused > 0 {
-		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the scenario makes the API server refuse it", patches[0]), err)
-	}
-	return left, err
 }
 
 // WatchObjects is the Watch of shared.World. Everything that a watch reports after its first list

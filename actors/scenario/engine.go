@@ -30,7 +30,7 @@ type Engine struct {
 
 // NewEngine makes an engine with a cluster. The caller sets World, and Await if calls have to be driven.
 func NewEngine(cluster *Cluster, trace *Trace) *Engine {
-	return &Engine{Cluster: cluster, Faults: cluster.Faults, Trace: trace, Await: func(f func() error) error { return f() }}
+	return &Engine{Cluster: cluster, Faults: NewFaults(), Trace: trace, Await: func(f func() error) error { return f() }}
 }
 
 // errNotRunning is what steps return that need the operator.
@@ -48,7 +48,9 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 		return err
 	}
 	world.ConfigMap, world.Secret, world.Watch = e.Cluster.ConfigMap, e.Cluster.Secret, e.Cluster.WatchObjects
-	world.Objects = e.Cluster
+	if world.Objects == nil {
+		world.Objects = e.Cluster.Objects
+	}
 	e.Lifetime, e.End = context.WithCancel(context.Background())
 	world.WriteContext = e.Lifetime
 	operator := actors.New(world)

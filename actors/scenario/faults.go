@@ -24,14 +24,9 @@ var ErrDead = errors.New("the operator is dead")
 // The kinds of actions. Each ends with a space, which no name of a hook or release begins with, so
 // that a kind and a name make the key of an action.
 const (
-	FaultOfHook    = "hook "
-	FaultOfHelm    = "helm "
-	FaultOfObjects = "objects " // all object patches; there is no name
+	FaultOfHook = "hook "
+	FaultOfHelm = "helm "
 )
-
-// AskConfig ends the name of the call of a hook for its configuration, so that it fails and lasts
-// independently of the hook's runs.
-const AskConfig = " --config"
 
 // NewFaults makes an empty set.
 func NewFaults() *Faults { return &Faults{fail: map[string]int{}, lasts: map[string]time.Duration{}} }
