@@ -135,19 +135,18 @@ func (p *play) prepare() error {
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
 }
 
-// give makes an object that is there before the operator. If its kind comes from a module, so is its
-// definition, as in a cluster where the module has run before.
+// give makes an object that is there before the operator. If its kind may come from a module, the definitions are made
+// before, as in a cluster where the module has run before.
 func (p *play) give(object map[string]any) error {
 	err := p.Cluster.Server.Apply(object)
-	if err == nil {
-		return nil
-	}
-	definition := p.files.definition(object["apiVersion"], object["kind"])
-	if definition == nil {
+	definitions := p.files.definitions()
+	if err == nil || len(definitions) == 0 {
 		return err
 	}
-	if err := p.Cluster.Server.Apply(definition); err != nil {
-		return err
+	for _, definition := range definitions {
+		if err := p.Cluster.Server.Apply(definition); err != nil {
+			return err
+		}
 	}
 	return p.Cluster.Server.Apply(object)
 }

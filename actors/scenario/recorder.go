@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -39,8 +39,9 @@ type recorder struct {
 	underWay atomic.Int64  // actions in progress
 	done     atomic.Uint64 // actions that have ended, and requests to the API server
 
-	runs     supervisor.Shared[[]hookRun]          // in the order of their ends; see takeRuns
-	crontabs supervisor.Shared[map[string]crontab] // of all hooks that were ever loaded, by crontab
+	mu       sync.Mutex
+	runs     []hookRun          // in the order of their ends; see takeRuns
+	crontabs map[string]crontab // of all hooks that were ever loaded, by crontab
 }
 
 type helmReleases = work.Releases // its own name is that of a method
@@ -56,7 +57,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given match.Tree) *recorder {
-	return &recorder{faults: e.Faults, given: given}
+	return &recorder{faults: e.Faults, given: given, crontabs: map[string]crontab{}}
 }
 
 // action notes that something is in progress until the function it returns is called. That counts
@@ -88,19 +89,14 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 // withoutTime changes a configuration so that nothing in it depends on the real clock. It keeps the
 // crontabs for the steps tick and advance, which fire them.
 func (r *recorder) withoutTime(config *hooks.Config) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, s := range config.Schedules {
-		r.crontabs.Change(func(now map[string]crontab) map[string]crontab {
-			bindings := now[s.Crontab].bindings
-			if !slices.Contains(bindings, s.Name) {
-				bindings = append(slices.Clip(bindings), s.Name)
-			}
-			after := maps.Clone(now)
-			if after == nil {
-				after = map[string]crontab{}
-			}
-			after[s.Crontab] = crontab{s.Parsed, bindings}
-			return after
-		})
+		bindings := r.crontabs[s.Crontab].bindings
+		if !slices.Contains(bindings, s.Name) {
+			bindings = append(slices.Clip(bindings), s.Name)
+		}
+		r.crontabs[s.Crontab] = crontab{s.Parsed, bindings}
 		config.Schedules[i].Parsed = never{}
 	}
 	for i := range config.Kubernetes {
@@ -157,7 +153,9 @@ func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
 		noted.configPatch = append(noted.configPatch, plain(op))
 	}
 	noted.objectPatches = documents(result.ObjectPatches)
-	r.runs.Change(func(runs []hookRun) []hookRun { return append(slices.Clip(runs), noted) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs = append(r.runs, noted)
 }
 
 // documents are the object patches as the hook wrote them, JSON or YAML. What cannot be
@@ -254,10 +252,9 @@ var errHelm = errors.New("the scenario makes Helm fail")
 
 // takeRuns are the runs since it was called last.
 func (r *recorder) takeRuns() (taken []hookRun) {
-	r.runs.Change(func(runs []hookRun) []hookRun {
-		taken = runs
-		return nil
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken, r.runs = r.runs, nil
 	return taken
 }
 
@@ -268,4 +265,8 @@ type crontab struct {
 }
 
 // schedules are the crontabs of all hooks.
-func (r *recorder) schedules() map[string]crontab { return r.crontabs.Get() }
+func (r *recorder) schedules() map[string]crontab {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.crontabs)
+}

@@ -1,6 +1,7 @@
 package match
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -37,6 +38,18 @@ type Value struct{ Any any }
 func (v *Value) UnmarshalJSON(data []byte) (err error) {
 	v.Any, err = values.ParseJSON(data)
 	return err
+}
+
+// List is a list, or one element of it.
+type List[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *List[T]) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return json.Unmarshal(data, (*[]T)(l))
+	}
+	*l = make(List[T], 1)
+	return json.Unmarshal(data, &(*l)[0])
 }
 
 // matchers are what may stand in the place of a value. A map whose keys are all names of matchers
