@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"addon-operator/messages/view"
 	"addon-operator/testkit"
 )
@@ -38,15 +40,14 @@ func TestCrashOverEachMessage(t *testing.T) {
 		handled = everyThird(handled)
 	}
 	crashed := map[string]bool{}
-	archive := crashScript().Archive()
-	stage, steps := testkit.NewStage(t, archive), string(archive.Files[0].Data)
-	undisturbed := stage.PlaySteps(t, steps, 0)
+	stage := testkit.NewStage(t, txtar.Parse([]byte(crashScript)))
+	undisturbed := stage.Play(t, stage.Script, 0)
 	for _, message := range handled {
 		for _, when := range []string{"over", "after"} {
 			if !*crashesFlag && (when == "after" || slices.Contains(never, message)) {
 				continue
 			}
-			played := stage.PlaySteps(t, "respawn\ncrash * "+when+" "+message+"\n"+steps, 0)
+			played := stage.Play(t, "respawn\ncrash * "+when+" "+message+"\n"+stage.Script, 0)
 			crashed[message] = crashed[message] || strings.Contains(played.Trace, "actor crashed")
 			if want, got := left(undisturbed), left(played); want != got || len(played.Problems) > 0 {
 				t.Errorf("it crashes %s %s; left is\n%s\nwithout it\n%s\nproblems %q\n%s", when, message, got, want, played.Problems, played.Trace)
@@ -73,60 +74,135 @@ func left(p *testkit.Played) string {
 	return fmt.Sprint(p.Phases, p.Queues, p.Releases, p.ConfigMap, p.Converge.Phase, p.Converge.Ready)
 }
 
-func crashScript() *testkit.Script {
-	s := testkit.NewScript("Whatever it crashes over, the operator ends as without the crash.")
-	s.File("global-hooks/g.sh", `
+// crashScript has each kind of work that a lifecycle may have.
+const crashScript = `
+-- script --
+width 2
+allow-purge
+last-valid
+drift correct 1m
+release old
+start
+object Pod d/one
+object Node one
+advance 1m
+health a-b InProgress
+configmap-set a size: 1
+configmap-set dEnabled true
+object Pod d/two
+advance 40s
+health a-b Current
+advance 1s
+vanish a-a
+change c-a x
+advance 30s
+forbid Pod
+object Pod d/three
+advance 1s
+permit Pod
+advance 10s
+fail-helm b 1
+fail-helm c 4
+configmap-set c size: 1
+advance 30s
+configmap-set global x: 0
+advance 10s
+hook-waits c 2s
+slow-helm a 10s
+configmap-set global x: 1
+advance 1s
+configmap-set global x: 2
+advance 20s
+slow-helm a 0s
+configmap-set b wanted: false
+advance 5s
+configmap-set b wanted: true
+advance 5s
+secret-set a token: x
+configmap-set aMaintenance NoResourceReconciliation
+configmap-set a size: 2
+advance 5s
+configmap-remove aMaintenance
+write modules/050-e/Chart.yaml chart.yaml
+configmap-set eEnabled true
+advance 5s
+write modules/010-a/values.yaml own.yaml
+write modules/020-b/hooks/h.sh bound.sh
+notice-disk
+advance 5s
+write modules/values.yaml more.yaml
+notice-disk
+advance 5s
+write modules/040-d/Chart.yaml broken.yaml
+notice-disk
+advance 5s
+write modules/040-d/Chart.yaml own-chart.yaml
+notice-disk
+advance 5s
+rename modules/030-c modules/035-c
+configmap-set dEnabled false
+advance 30s
+remove modules/050-e
+configmap-set global x: 3
+confirm-purge x
+advance 10s
+configmap-set aEnabled false
+advance 10s
+configmap-set aEnabled true
+advance 1m
+calm 1m
+-- global-hooks/g.sh --
 #!testkit
 config: {configVersion: v1, onStartup: 1, afterAll: 1, kubernetes: [{name: nodes, kind: Node, queue: nodes}]}
 runs:
   onStartup: {values: [{op: add, path: /global/begun, value: 1}, {op: add, path: /cEnabled, value: true}]}
   nodes: {count: /global/nodes}
-`)
-	s.File("modules/values.yaml", "aEnabled: true\nbEnabled: true\n")
-	for _, name := range []string{"010-a", "020-b", "030-c", "040-d"} {
-		s.File("modules/"+name+"/Chart.yaml", "name: "+name[4:]+"\n")
-	}
-	s.File("chart.yaml", "name: e\n")
-	s.File("own.yaml", "a: {own: 1}\n")
-	s.File("more.yaml", "aEnabled: true\nbEnabled: true\nglobal: {more: 1}\nd: {more: 1}\n")
-	s.File("own-chart.yaml", "name: d\n")
-	s.File("broken.yaml", "name: [\n")
-	s.File("modules/010-a/hooks/h.sh", `
+-- modules/values.yaml --
+aEnabled: true
+bEnabled: true
+-- chart.yaml --
+name: e
+-- own.yaml --
+a: {own: 1}
+-- more.yaml --
+aEnabled: true
+bEnabled: true
+global: {more: 1}
+d: {more: 1}
+-- own-chart.yaml --
+name: d
+-- broken.yaml --
+name: [
+-- modules/010-a/hooks/h.sh --
 #!testkit
 config: {configVersion: v1, onStartup: 1, beforeHelm: 1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod, queue: side, resynchronizationPeriod: 60s}], schedule: [{name: tick, crontab: "@every 50s", queue: side}]}
 runs:
   onStartup: {config: [{op: add, path: /a/saved, value: true}], values: [{op: add, path: /a/kept, value: 1}]}
   pods: {count: /a/pods, objects: [{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: default}}}]}
-`)
-	s.File("modules/020-b/enabled", "#!testkit\nenabledBy: b.wanted\n")
-	s.File("modules/020-b/hooks/h.sh", `
+-- modules/020-b/enabled --
+#!testkit
+enabledBy: b.wanted
+-- modules/020-b/hooks/h.sh --
 #!testkit
 config: {configVersion: v1, kubernetes: [{name: pods, kind: Pod, includeSnapshotsFrom: [pods]}]}
 runs:
   pods: {count: /b/pods}
-`)
-	s.File("bound.sh", `
+-- bound.sh --
 #!testkit
 config: {configVersion: v1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod}]}
 runs:
   pods: {count: /b/pods}
-`)
-	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "brings b Rule", "uses c Rule", "start")
-	return s.Step("object Pod d/one", "object Node one", "advance 1m",
-		"health a-b InProgress", "configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 40s", "health a-b Current", "advance 1s",
-		"vanish a-a", "change c-a", "advance 30s",
-		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
-		"fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
-		"hook-waits c 2s", "slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
-		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
-		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
-		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",
-		"write modules/010-a/values.yaml own.yaml", "write modules/020-b/hooks/h.sh bound.sh", "notice-disk", "advance 5s", "write modules/values.yaml more.yaml", "notice-disk", "advance 5s",
-		"write modules/040-d/Chart.yaml broken.yaml", "notice-disk", "advance 5s", "write modules/040-d/Chart.yaml own-chart.yaml", "notice-disk", "advance 5s",
-		"rename modules/030-c modules/035-c", "configmap-set dEnabled false", "advance 30s",
-		"remove modules/050-e", "configmap-set global x: 3", "confirm-purge x", "advance 10s",
-		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")
-}
+-- modules/010-a/Chart.yaml --
+name: a
+keywords: [deployment]
+-- modules/020-b/Chart.yaml --
+name: b
+-- modules/030-c/Chart.yaml --
+name: c
+keywords: [job]
+-- modules/040-d/Chart.yaml --
+name: d
+`
 
 // handledMessages are the types of the cases in the functions in which actors receive messages, in this package and
 // those below it.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"addon-operator/testkit"
 )
 
@@ -15,22 +17,23 @@ import (
 func TestWritesOfModuleObjects(t *testing.T) {
 	t.Parallel()
 	const modules = 60
-	s := testkit.NewScript("J15: objects are written sparingly.")
-	enabled := &strings.Builder{}
+	enabled, charts := &strings.Builder{}, &strings.Builder{}
 	for i := range modules {
 		name := fmt.Sprintf("m%03d", i)
-		s.File(fmt.Sprintf("modules/%03d-%s/Chart.yaml", i, name), "name: "+name+"\n")
+		fmt.Fprintf(charts, "-- modules/%03d-%s/Chart.yaml --\nname: %s\nkeywords: [%s]\n", i, name, name, map[int]string{3: "deployment"}[i])
 		fmt.Fprintf(enabled, "%sEnabled: true\n", name)
 	}
-	s.File("modules/values.yaml", enabled.String())
-	s.Step("module-objects", "start", "advance 1m", "calm 1s", // created, and shown
+	stage := testkit.NewStage(t, txtar.Parse([]byte("-- modules/values.yaml --\n"+enabled.String()+charts.String())))
+	steps := []string{
+		"module-objects", "start", "advance 1m", "calm 1s", // created, and shown
 		"advance 30m", "calm 1s", // idle
 		"configmap-set m007 x: 1", "advance 1m", "calm 1s", // one module
 		"configmap-set global x: 1", "advance 1m", "calm 1s", // all
 		"health m003-b Failed", "advance 1m", "health m003-b Current", "advance 10m", "calm 1s",
-		"stop", "start", "advance 1m", "calm 1s")
+		"stop", "start", "advance 1m", "calm 1s",
+	}
 	written := regexp.MustCompile(`(?m)^ +\S+ {2}object (\w+): `)
-	parts := strings.Split(s.Play(t, 0).Trace, "> calm 1s\n")
+	parts := strings.Split(stage.Play(t, strings.Join(steps, "\n"), 0).Trace, "> calm 1s\n")
 	for i, want := range []struct {
 		when      string
 		all, most int

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"addon-operator/testkit"
 	"addon-operator/testkit/golden"
 )
@@ -19,8 +17,8 @@ var (
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the
 // cluster must be as the files, the ConfigMap and the objects say.
 //
-// A seed that fails is played again by -seed N. Its script is printed; it can become a
-// script of TestLifecycle, when it has been made short.
+// A seed that fails is played again by -seed N. Its steps are printed; with the files of testkit/testdata/random.txtar they
+// can become a script of TestLifecycle, when they have been made short.
 func TestRandom(t *testing.T) {
 	first, n, workers := testkit.FirstSeed(), *sequencesFlag, uint64(4)
 	switch {
@@ -36,9 +34,9 @@ func TestRandom(t *testing.T) {
 			stage := testkit.NewRandomStage(t)
 			for seed := first + worker; seed < first+n; seed += workers {
 				r := testkit.NewRandom(seed)
-				played := r.Play(t, stage)
+				played := stage.Play(t, r.Script, 0)
 				if violations := r.Violations(played); len(violations) > 0 {
-					t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s", seed, seed, strings.Join(violations, "\n  "), txtar.Format(r.Archive))
+					t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s", seed, seed, strings.Join(violations, "\n  "), r.Script)
 				}
 				if *seedFlag != 0 {
 					t.Logf("trace:\n%s", played.Trace)
@@ -54,8 +52,8 @@ func TestSeedsReplay(t *testing.T) {
 	t.Parallel()
 	one, other := testkit.NewRandomStage(t), testkit.NewRandomStage(t)
 	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+5; seed++ {
-		first := testkit.NewRandom(seed).Play(t, one)
-		again := testkit.NewRandom(seed).Play(t, other)
+		script := testkit.NewRandom(seed).Script
+		first, again := one.Play(t, script, 0), other.Play(t, script, 0)
 		if first.Trace != again.Trace {
 			t.Errorf("seed %d has two traces:\n%s", seed, golden.Diff(first.Trace, again.Trace))
 		}

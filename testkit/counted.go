@@ -8,8 +8,8 @@ import (
 	"addon-operator/actors/metrics"
 )
 
-// showCounts writes how the runs of hooks were counted into the trace, as a scrape shows it.
-func showCounts(p *player, _ string) error {
+// stepCounts writes how the runs of hooks were counted into the trace, as a scrape shows it.
+func stepCounts(p *player, _ string) error {
 	families, err := p.metrics.Registry.Gather()
 	for _, f := range families {
 		name := strings.TrimPrefix(f.GetName(), metrics.DefaultPrefix)

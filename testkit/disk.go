@@ -2,42 +2,122 @@ package testkit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	_ "embed" // the usual chart
 	"errors"
-	"maps"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"addon-operator/helm"
+
+	"addon-operator/actors/scenario"
 )
 
-// disk is the directory that a script is played in, and what the archive has for it. Files
-// are written once, and after that only what the steps of a play have changed: writing
-// them, and asking what they say, would take more time than the play.
+//go:embed testdata/usual.yaml
+var usualChart []byte
+
+// disk is the directory that a script is played in, and what the archive has for it.
 type disk struct {
-	dir      string
-	original map[string]*diskFile // all files of the archive, by name
-	more     map[string][]string  // templates that steps add to charts, by release
-	parts    parts                // of charts
-
-	mu      sync.Mutex           // hooks read now, in their runs
-	now     map[string]*diskFile // what is there, by name
-	changed map[string]bool      // by steps: two parts of a path, such as modules/010-dns
+	dir   string
+	files map[string][]byte // all files of the archive, by name
 }
 
-// diskFile is the content of a file, which is the same however often it is written.
-type diskFile struct {
-	data []byte
-	// parse reads a scripted hook; nil for a file that is none.
-	parse func() (*script, error)
+// reset makes the directory what the archive says, before a play.
+func (d *disk) reset() error {
+	for _, root := range []string{"modules", "global-hooks"} {
+		if err := errors.Join(d.remove(root), os.MkdirAll(d.path(root), 0o755), d.restore(root)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// newDiskFile parses a scripted hook when it is first used: most plays use few of them.
-func newDiskFile(name string, data []byte) *diskFile {
-	return &diskFile{data, sync.OnceValues(func() (*script, error) { return parseScript(name, data) })}
+func (d *disk) path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
+
+// file is a file of the archive that a step names; it need not be one that is written to disk.
+func (d *disk) file(name string) ([]byte, error) {
+	data, ok := d.files[name]
+	if !ok {
+		return nil, fmt.Errorf("the archive has no file %s", name)
+	}
+	return data, nil
+}
+
+// remove deletes a file or directory.
+func (d *disk) remove(path string) error { return os.RemoveAll(d.path(path)) }
+
+// restore writes the files of the archive at and below a path. They are older than the virtual
+// time, in which the year 2000 has just begun: the operator reads files again and again that have
+// just changed, or that are of the future.
+func (d *disk) restore(path string) error {
+	for name, data := range d.files {
+		if name != path && !strings.HasPrefix(name, path+"/") {
+			continue
+		}
+		old := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+		if err := errors.Join(d.write(name, data), os.Chtimes(d.path(name), old, old)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutBit begins a hook or an enabled script that is not executable by mistake.
+const withoutBit = "not executable"
+
+// write puts a file there; hooks and enabled scripts become executable. A Chart.yaml is completed by what Helm requires, and
+// gets templates if the archive has none.
+func (d *disk) write(name string, data []byte) error {
+	mode := os.FileMode(0o644)
+	openapi := strings.Contains(name, "/openapi/")
+	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") && !bytes.HasPrefix(data, []byte(withoutBit)) {
+		mode = 0o755
+	}
+	if dir, isChart := strings.CutSuffix(name, "Chart.yaml"); isChart {
+		if !bytes.Contains(data, []byte("version:")) {
+			data = append(slices.Clip(data), "apiVersion: v2\nversion: 0.1.0\n"...)
+		}
+		own := false
+		for file := range d.files {
+			own = own || strings.HasPrefix(file, dir+"templates/")
+		}
+		if !own {
+			if err := d.put(dir+"templates/usual.yaml", usualChart, mode); err != nil {
+				return err
+			}
+		}
+	}
+	return d.put(name, data, mode)
+}
+
+func (d *disk) put(name string, data []byte, mode os.FileMode) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(d.path(name)), 0o755), os.WriteFile(d.path(name), data, mode))
+}
+
+// hasPrograms reports whether there are hooks that are real programs.
+func (d *disk) hasPrograms() bool {
+	for _, data := range d.files {
+		if bytes.HasPrefix(data, []byte("#!/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// newDisk takes the files of an archive; reset writes them.
+func newDisk(dir string, archive *txtar.Archive) *disk {
+	d := &disk{dir: dir, files: map[string][]byte{}}
+	for _, f := range archive.Files {
+		d.files[f.Name] = f.Data
+	}
+	return d
 }
 
 // diskNotices are the functions that are notified of changes of the disk, as by a watch of it.
@@ -59,151 +139,51 @@ func (n *diskNotices) changed() {
 	}
 }
 
-// newDisk takes the files of an archive; reset writes them.
-func newDisk(dir string, archive *txtar.Archive) *disk {
-	d := &disk{dir: dir, original: map[string]*diskFile{}, more: map[string][]string{}, now: map[string]*diskFile{}, changed: map[string]bool{}}
-	for _, f := range archive.Files {
-		d.original[f.Name] = newDiskFile(f.Name, f.Data)
-		d.changed[unitOf(f.Name)] = true
+// diskSteps are what people change on disk, and releases that were there before the operator.
+func diskSteps() map[string]step {
+	return map[string]step{
+		"notice-disk": func(p *player, _ string) error { p.notices.changed(); return nil },
+		"remove":      func(p *player, path string) error { return p.disk.remove(path) },
+		"restore":     func(p *player, path string) error { return p.disk.restore(path) },
+		"rename": func(p *player, rest string) error {
+			from, to, _ := strings.Cut(rest, " ")
+			return os.Rename(p.disk.path(from), p.disk.path(to))
+		},
+		"write": func(p *player, rest string) error {
+			path, name, _ := strings.Cut(rest, " ")
+			data, err := p.disk.file(cmp.Or(name, path))
+			if err == nil {
+				err = p.disk.write(path, data)
+			}
+			return err
+		},
+		"release":         stepRelease(false),
+		"foreign-release": stepRelease(true),
 	}
-	return d
 }
 
-// unitOf is what a file is written again with: its module, or itself.
-func unitOf(name string) string {
-	parts := strings.SplitN(filepath.ToSlash(name), "/", 3)
-	return strings.Join(parts[:min(2, len(parts))], "/")
-}
-
-// reset makes the directory what the archive says, before a play. At first that is everything,
-// later the units that steps of the last play have changed.
-func (d *disk) reset(needs parts) error {
-	for name := range d.original {
-		if len(d.more) > 0 || !maps.Equal(d.parts, needs) {
-			d.changed[unitOf(name)] = true
-		}
-	}
-	d.parts = needs
-	clear(d.more)
-	for _, root := range []string{"modules", "global-hooks"} {
-		if err := os.MkdirAll(filepath.Join(d.dir, root), 0o755); err != nil {
+// stepRelease installs the chart of a release, as an earlier operator or, without its labels, a person.
+func stepRelease(byPerson bool) step {
+	return func(p *player, name string) error {
+		d := &disk{dir: p.t.TempDir()}
+		if err := d.write("Chart.yaml", []byte("name: "+name+"\n")); err != nil {
 			return err
 		}
-	}
-	for unit := range d.changed {
-		if err := d.remove(unit); err != nil {
+		client, err := helm.New(helm.Options{Config: p.Cluster.Client.RESTConfig(), Namespace: scenario.Namespace, Labels: helm.UsualLabels()})
+		if err != nil {
 			return err
 		}
-		if err := d.restore(unit); err != nil {
+		if _, err := client.Apply(p.t.Context(), helm.Module{Name: name, Key: name, Dir: d.dir, Values: map[string]any{}}); err != nil || !byPerson {
 			return err
 		}
-	}
-	clear(d.changed)
-	return nil
-}
-
-// remove deletes a file or directory.
-func (d *disk) remove(path string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.changed[unitOf(path)] = true
-	maps.DeleteFunc(d.now, func(name string, _ *diskFile) bool { return isBelow(name, path) })
-	return os.RemoveAll(filepath.Join(d.dir, filepath.FromSlash(path)))
-}
-
-// rename gives a file or directory another name.
-func (d *disk) rename(from, to string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.changed[unitOf(from)], d.changed[unitOf(to)] = true, true
-	moved := map[string]*diskFile{}
-	for name, f := range d.now {
-		if isBelow(name, from) {
-			moved[to+strings.TrimPrefix(name, from)] = f
-			delete(d.now, name)
-		}
-	}
-	maps.Copy(d.now, moved)
-	return os.Rename(filepath.Join(d.dir, filepath.FromSlash(from)), filepath.Join(d.dir, filepath.FromSlash(to)))
-}
-
-// restore writes the files of the archive at and below a path. They are older than the virtual
-// time, in which the year 2000 has just begun: the operator reads files again and again that have
-// just changed, or that are of the future.
-func (d *disk) restore(path string) error {
-	for name, f := range d.original {
-		onDisk := strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "global-hooks/")
-		if !onDisk || !isBelow(name, path) {
-			continue
-		}
-		old := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
-		if err := errors.Join(d.write(name, f), os.Chtimes(filepath.Join(d.dir, filepath.FromSlash(name)), old, old)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isBelow(name, path string) bool { return name == path || strings.HasPrefix(name, path+"/") }
-
-// withoutBit begins a hook or an enabled script that is not executable by mistake.
-const withoutBit = "not executable"
-
-// write puts a file there; hooks and enabled scripts become executable.
-func (d *disk) write(name string, f *diskFile) error {
-	mode := os.FileMode(0o644)
-	openapi := strings.Contains(name, "/openapi/")
-	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") && !bytes.HasPrefix(f.data, []byte(withoutBit)) {
-		mode = 0o755
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.changed[unitOf(name)] = true
-	d.now[name] = f
-	if filepath.Base(name) != "Chart.yaml" {
-		return d.put(name, f.data, mode)
-	}
-	if err := d.chart(name); err != nil {
-		return err
-	}
-	return d.put(name, completeChart(f.data), mode)
-}
-
-// put writes a file.
-func (d *disk) put(name string, data []byte, mode os.FileMode) error {
-	path := filepath.Join(d.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, mode)
-}
-
-// script reads a scripted hook by its path; it is nil for a file that is none. Without a
-// disk, files are read each time.
-func (d *disk) script(path string) (*script, error) {
-	if d != nil {
-		if name, err := filepath.Rel(d.dir, path); err == nil {
-			d.mu.Lock()
-			f := d.now[filepath.ToSlash(name)]
-			d.mu.Unlock()
-			if f != nil {
-				return f.parse()
+		record := p.releases.records()[name]
+		labels := record.GetLabels()
+		for key := range labels {
+			if strings.HasPrefix(key, "module") {
+				delete(labels, key)
 			}
 		}
+		record.SetLabels(labels)
+		return p.Cluster.Apply(record.Object)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseScript(path, data)
-}
-
-// hasPrograms reports whether there are hooks that are real programs.
-func (d *disk) hasPrograms() bool {
-	for _, f := range d.original {
-		if bytes.HasPrefix(f.data, []byte("#!/")) {
-			return true
-		}
-	}
-	return false
 }

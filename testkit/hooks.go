@@ -1,95 +1,92 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
-// Hooks runs hooks for a script: real executables through the real runner, scripted ones itself,
-// and it makes runs fail or last as the steps say. Its counts go on when the operator is started
-// again. Runs of several queues call it in parallel.
+// Hooks runs hooks for a script: real executables through the real runner, and scripted ones itself. Its counts go on when
+// the operator is started again. Runs of several queues call it in parallel.
 type Hooks struct {
-	real  *hooks.Runner // nil when all hooks are scripted
-	trace *scenario.Trace
+	*outside
+	real *hooks.Runner // nil when all hooks are scripted
 
-	mu   sync.Mutex     // of runs
-	runs map[string]int // of scripted hooks by name and binding
-
-	observer *observer
-	disk     *disk             // nil: files are read from the file system each time
-	cluster  *scenario.Cluster // nil: hooks write nothing themselves
-	sched    *scheduler        // nil: each goroutine goes on when it wakes
-	faults   *scenario.Faults  // nil: none
+	mu      sync.Mutex
+	runs    map[string]int     // of scripted hooks by name and binding
+	scripts map[string]*script // by what is in their files; most plays read few of them
 }
 
-// NewHooks makes a runner; processes may be nil when all hooks are scripted.
-func NewHooks(processes *hooks.Runner, trace *scenario.Trace) *Hooks {
-	return &Hooks{
-		real: processes, trace: trace, runs: map[string]int{}, observer: newObserver(),
-	}
+// NewHooks makes a runner of scripted hooks, for an operator that plays no script.
+func NewHooks(trace *scenario.Trace) *Hooks {
+	return newHooks(nil, &outside{trace: trace, faults: scenario.NewFaults(), observer: newObserver()})
 }
 
-// begin lets a hook take its time, and returns the error with which it fails, if it must. A run
-// that is cut meanwhile is killed, as a process would be; one of a dead operator does nothing more.
-func (h *Hooks) begin(ctx context.Context, name string) error {
-	d := h.faults.Lasts(scenario.FaultOfHook + name)
-	if d > 0 && !h.sleep(ctx, name, d) {
-		h.trace.Add("hook %s is killed", name)
-		return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
-	}
-	if h.faults.Died() {
-		return scenario.ErrDead
-	}
-	if h.faults.Take(faultOfMistake+name, 1) > 0 {
-		panic("the script makes it panic")
-	}
-	if h.faults.Take(scenario.FaultOfHook+name, 1) > 0 {
-		return &hooks.ExitError{Hook: name, Code: 1, Stderr: "the script makes it fail"}
-	}
-	return nil
+func newHooks(processes *hooks.Runner, o *outside) *Hooks {
+	return &Hooks{outside: o, real: processes, runs: map[string]int{}, scripts: map[string]*script{}}
 }
 
-// Faults that only scripts of testkit have: runs of hooks that panic, and actions of Helm that need
-// an API whose server does not answer.
-const (
-	faultOfMistake = "panic "
-	faultOfAway    = "away "
-)
-
-// sleep reports false when the hook was killed first.
-func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept bool) {
-	select {
-	case <-time.After(d):
-		slept = true
-	case <-ctx.Done():
+// begin is act for a hook. A run that is cut is killed, as a process would be.
+func (h *Hooks) begin(ctx context.Context, name, line string) error {
+	err := h.act(ctx, scenario.FaultOfHook, name, line)
+	switch {
+	case err == nil, errors.Is(err, scenario.ErrDead):
+		return err
+	case errors.Is(err, errScripted):
+		return &hooks.ExitError{Hook: name, Code: 1, Stderr: err.Error()}
 	}
-	h.sched.await("hook " + name) // other goroutines may wake at the same instant
-	return slept
+	h.trace.Add("hook %s is killed", name)
+	return fmt.Errorf("hook %s: %w", name, err)
+}
+
+// script reads a scripted hook by its path; it is nil for a file that is none.
+func (h *Hooks) script(path string) (*script, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, known := h.scripts[string(data)]
+	if !known {
+		if s, err = parseScript(path, data); err != nil {
+			return nil, err
+		}
+		h.scripts[string(data)] = s
+	}
+	return s, nil
 }
 
 // Configure implements work.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
-	if err := h.begin(ctx, file.Name+scenario.AskConfig); err != nil {
+	if err := h.begin(ctx, file.Name+askConfig, ""); err != nil {
 		return nil, err
 	}
-	h.sched.await("config " + file.Name)
-	s, err := h.disk.script(file.Path)
+	s, err := h.script(file.Path)
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
 		return h.real.Configure(ctx, file, workingDir, scope)
 	}
-	config, err := s.configure(scope)
+	text, err := yaml.Marshal(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	config, err := hooks.ParseConfig(scope, text)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
 	}
@@ -99,38 +96,29 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 // Run implements work.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	contexts := describe(run.Contexts)
-	h.sched.await("hook " + run.Hook.Name) // that of another queue may begin at the same time
-	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
-	h.observer.seen(run)
 	defer h.observer.hookRun(run, contexts)()
-	return h.run(ctx, run)
-}
-
-// run runs a hook. A run that fails returns results all the same, with marks in them: the operator
-// must not apply them.
-func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
-	if err := h.begin(ctx, run.Hook.Name); err != nil {
-		return marked(run), err
-	}
-	s, err := h.disk.script(run.Hook.Path)
-	if err != nil {
+	failed := h.begin(ctx, run.Hook.Name, "hook "+run.Hook.Name+": "+strings.Join(contexts, " + "))
+	s, err := h.script(run.Hook.Path)
+	switch {
+	case err != nil:
 		return hooks.Result{}, err
+	case s != nil:
+		return h.play(run, s, failed)
+	case failed != nil:
+		return hooks.Result{}, failed
 	}
-	if s == nil {
-		return h.real.Run(ctx, run)
-	}
-	return h.play(run, s)
+	return h.real.Run(ctx, run)
 }
 
 // play does what the script says for each binding of a run; combined contexts may have
-// several.
-func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) {
+// several. A run that fails returns results all the same: the operator must not apply them.
+func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Result, err error) {
 	var all scriptedRun
 	// Of several contexts of one binding, the last one shows the latest snapshots.
 	for i, c := range run.Contexts {
 		again := slices.ContainsFunc(run.Contexts[i+1:], func(later hooks.Context) bool { return later.Binding == c.Binding })
 		step, ok := s.Runs[c.Binding]
-		if again || !ok || !h.due(run.Hook.Name+" "+c.Binding, step.Times) {
+		if again || !ok || !h.due(run.Hook.Name+" "+c.Binding, step.Times, failed != nil) {
 			continue
 		}
 		all.Values = append(all.Values, step.Values...)
@@ -139,29 +127,28 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 		all.Objects = append(all.Objects, step.Objects...)
 		all.Kubectl = append(all.Kubectl, step.Kubectl...)
 	}
-	if err := h.kubectl(all.Kubectl); err != nil {
-		return result, err
+	err = failed
+	if len(all.Kubectl) > 0 && failed == nil {
+		err = h.kubectl(all.Kubectl)
 	}
-	if result.ValuesPatch, err = scenario.PatchOf(all.Values); err != nil {
-		return result, err
-	}
-	if result.ObjectPatches, err = objectPatches(all.Objects); err != nil {
-		return result, err
-	}
-	result.ConfigPatch, err = scenario.PatchOf(all.Config)
-	return result, err
+	var errs [3]error
+	result.ValuesPatch, errs[0] = scenario.PatchOf(all.Values)
+	result.ConfigPatch, errs[1] = scenario.PatchOf(all.Config)
+	result.ObjectPatches, errs[2] = objectPatches(all.Objects)
+	return result, cmp.Or(err, errors.Join(errs[:]...))
 }
 
 // kubectl writes objects as a hook does that calls kubectl: the operator knows nothing of it.
 func (h *Hooks) kubectl(operations []any) error {
-	if len(operations) == 0 || h.cluster == nil {
-		return nil
-	}
 	text, err := objectPatches(operations)
 	if err != nil {
 		return err
 	}
-	return h.cluster.Write(context.Background(), text)
+	patches, err := objectpatch.Parse(text)
+	if err == nil {
+		_, err = h.cluster.Objects.ApplyObjectPatches(context.Background(), patches)
+	}
+	return err
 }
 
 // objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.
@@ -176,11 +163,13 @@ func objectPatches(operations []any) (all []byte, err error) {
 	return all, nil
 }
 
-// due counts the runs of a hook for a binding and reports whether this one does something.
-func (h *Hooks) due(key string, times int) bool {
+// due counts the runs of a hook for a binding, but for those that fail, and reports whether this one does something.
+func (h *Hooks) due(key string, times int, fails bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs[key]++
+	if !fails {
+		h.runs[key]++
+	}
 	return times <= 0 || h.runs[key] <= times
 }
 
@@ -195,23 +184,23 @@ func countObjects(c hooks.Context) int {
 
 // Enabled implements work.HookRunner.
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
-	name := e.Module + "/enabled"
 	defer h.observer.enter("the enabled script of "+e.Module, "discovery")()
-	if err := h.begin(ctx, name); err != nil {
+	if err := h.begin(ctx, e.Module+"/enabled", ""); err != nil {
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return answer, err
 	}
-	s, err := h.disk.script(e.Path)
-	if err != nil {
-		return answer, err
-	}
-	if s != nil {
+	s, err := h.script(e.Path)
+	switch {
+	case err != nil:
+	case s != nil:
 		answer = hooks.Answer{Enabled: s.enabled(e.Values), Reason: s.Reason}
-	} else if answer, err = h.real.Enabled(ctx, e); err != nil {
-		return answer, err
+	default:
+		answer, err = h.real.Enabled(ctx, e)
 	}
-	h.trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
-	return answer, nil
+	if err == nil {
+		h.trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
+	}
+	return answer, err
 }
 
 // describe names contexts as a trace shows them. What they contain is in it only as numbers, so

@@ -53,9 +53,9 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	if stage.disk.hasPrograms() { // which take milliseconds of real time each
 		seeds = min(seeds, 3)
 	}
-	want := stage.Play(t, 0)
+	want := stage.Play(t, stage.Script, 0)
 	for seed := *firstSeedFlag; seed < *firstSeedFlag+seeds; seed++ {
-		got := stage.Play(t, seed)
+		got := stage.Play(t, stage.Script, seed)
 		problems := slices.Concat(got.Problems, want.differences(got))
 		if sameRuns {
 			problems = append(problems, want.runDifferences(got)...)

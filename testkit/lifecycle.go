@@ -50,7 +50,8 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
 		t.Errorf("%s must begin with a sentence that states what it proves", path)
 	}
-	played := Play(t, archive, 0)
+	stage := NewStage(t, archive)
+	played := stage.Play(t, stage.Script, 0)
 	for _, problem := range slices.Concat(played.Problems, played.unusedCrashes) {
 		t.Error(problem)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/actors/scenario"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
@@ -40,9 +39,6 @@ func (r *Played) look(p *player) {
 	r.Releases = p.releases.deployedValues()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
 	r.Runs = p.observer.ran()
-	if p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil {
-		p.observer.problem("there is an object of a failed run of a hook")
-	}
 	p.observer.mu.Lock()
 	r.transitions = maps.Clone(p.observer.transitions)
 	p.observer.mu.Unlock()

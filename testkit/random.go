@@ -22,10 +22,9 @@ var randomWorld []byte
 // Random is a lifecycle script that was drawn from a seed, with what must hold after it: whatever happens, once all is
 // fixed, the operator converges, and the releases are as the files, the ConfigMap and the objects say.
 type Random struct {
-	Archive *txtar.Archive
+	Script string // for a stage of NewRandomStage
 
 	rnd       *rand.Rand
-	steps     []string
 	configMap map[string]string // as a person wrote it, without what hooks save
 	invalid   map[string]bool   // keys that make it invalid now
 	dirs      map[string]string // by module: the name of its directory now; "" while it is away
@@ -45,34 +44,30 @@ func NewRandomStage(t *testing.T) *Stage {
 	return NewStage(t, txtar.Parse(randomWorld))
 }
 
-// Play plays the script.
-func (r *Random) Play(t *testing.T, stage *Stage) *Played {
-	t.Helper()
-	return stage.PlaySteps(t, string(r.Archive.Files[0].Data), 0)
-}
-
 // NewRandom draws a script.
 func NewRandom(seed uint64) *Random {
-	r := &Random{
-		Archive: txtar.Parse(randomWorld), rnd: rand.New(rand.NewPCG(seed, 1)),
-		configMap: map[string]string{}, invalid: map[string]bool{}, dirs: directories(), objects: map[string]bool{},
-	}
+	r := &Random{rnd: rand.New(rand.NewPCG(seed, 1)), configMap: map[string]string{}, invalid: map[string]bool{}, dirs: directories(), objects: map[string]bool{}}
 	r.add("seed %d", seed)
 	r.add("allow-purge") // the cluster must become as the directories are
 	r.add("%s", r.oneOf("isolate", "width 3", "width 1"))
 	for range 10 + r.rnd.IntN(35) { // few are enough to meet in one reload; a failure of a long script is hard to read
 		r.draw()
 	}
-	r.fix()
-	r.Archive.Comment = fmt.Appendf(nil, "A random script, drawn from seed %d.\n\n", seed)
-	script := txtar.File{Name: "script", Data: []byte(strings.Join(r.steps, "\n") + "\n")}
-	r.Archive.Files = append([]txtar.File{script}, r.Archive.Files...)
+	// All faults end, and a last reload finds the directories. What follows is time enough for the longest delay of retries.
+	r.add("no-faults")
+	r.repair()
+	if !r.running {
+		r.start()
+	}
+	r.number++
+	r.set("global", fmt.Sprintf("size: %d", r.number))
+	r.add("advance 5m")
+	r.add("calm 1s") // a schedule may just tick
+	r.add("show")
 	return r
 }
 
-func (r *Random) add(format string, args ...any) {
-	r.steps = append(r.steps, fmt.Sprintf(format, args...))
-}
+func (r *Random) add(format string, args ...any) { r.Script += fmt.Sprintf(format, args...) + "\n" }
 
 // oneOf draws an element; one that is listed twice is drawn twice as often.
 func (r *Random) oneOf(list ...string) string { return list[r.rnd.IntN(len(list))] }
@@ -85,11 +80,41 @@ func (r *Random) draw() {
 		r.advance() // what comes next comes during the first reload
 		return
 	}
-	steps := []func(){r.values, r.values, r.flag, r.flag, r.refused, r.object, r.object, r.hook, r.hook, r.helm, r.directory, r.end, r.advance, r.advance, r.advance}
-	steps[r.rnd.IntN(len(steps))]()
+	module := r.oneOf("a", "b", "c", "d", "e")
+	what := r.oneOf("values", "values", "flag", "flag", "refused", "object", "object", "hook", "hook", "helm", "directory", "end", "advance", "advance", "advance")
+	switch {
+	case what == "values" && module == "c":
+		r.set("c", r.oneOf("wanted: true", "wanted: false")) // its enabled script asks for that
+	case what == "values":
+		r.number++
+		r.set(r.oneOf("global", module), fmt.Sprintf("size: %d", r.number))
+	case what == "flag" && r.rnd.IntN(4) == 0:
+		r.remove(r.oneOf(module, module+"Enabled"))
+	case what == "flag":
+		r.set(module+"Enabled", r.oneOf("true", "false"))
+	case what == "refused" && r.running: // it refuses to start otherwise
+		key := r.oneOf("b", "aEnabled")
+		r.set(key, map[string]string{"b": "size: many", "aEnabled": "perhaps"}[key])
+		r.invalid[key] = true
+	case what == "object":
+		object := r.oneOf("Pod d/one", "Pod d/two", "Node one")
+		r.add("%s %s", map[bool]string{true: "delete", false: "object"}[r.objects[object]], object)
+		r.objects[object] = !r.objects[object]
+	case what == "hook":
+		r.hook(module)
+	case what == "helm":
+		r.add("%s", r.oneOf("fail-helm "+module+" 1", "fail-helm "+module+" 3", "slow-helm "+module+" 0s", "slow-helm "+module+" 3s", "slow-helm "+module+" 30s"))
+	case what == "directory":
+		r.directory(module)
+	case what == "end" && r.running: // perhaps in the middle of what it does
+		r.running = false
+		r.add("%s", r.oneOf("stop", "kill"))
+	case what == "advance":
+		r.advance()
+	}
 }
 
-// set sets a key of the ConfigMap to something valid.
+// set sets a key of the ConfigMap.
 func (r *Random) set(key, text string) {
 	r.configMap[key] = text
 	delete(r.invalid, key)
@@ -104,56 +129,19 @@ func (r *Random) remove(key string) {
 	}
 }
 
-func (r *Random) values() {
-	r.number++
-	key := r.oneOf("global", "a", "b", "c", "d", "e")
-	switch r.rnd.IntN(5) {
-	case 0:
-		r.remove(key)
-	case 1:
-		r.set("c", r.oneOf("wanted: true", "wanted: false")) // its enabled script asks for that
-	default:
-		r.set(key, fmt.Sprintf("size: %d", r.number))
-	}
-}
-
-func (r *Random) flag() {
-	key := r.oneOf("a", "b", "c", "d", "e") + "Enabled"
-	if r.rnd.IntN(4) == 0 {
-		r.remove(key)
-		return
-	}
-	r.set(key, r.oneOf("true", "false"))
-}
-
-// refused makes the ConfigMap invalid; it is not accepted before it is fixed.
-func (r *Random) refused() {
-	if r.running { // it refuses to start otherwise
-		key := r.oneOf("b", "aEnabled")
-		r.set(key, map[string]string{"b": "size: many", "aEnabled": "perhaps"}[key])
-		r.invalid[key] = true
-	}
-}
-
-func (r *Random) object() {
-	object := r.oneOf("Pod d/one", "Pod d/two", "Node one")
-	r.add("%s %s", map[bool]string{true: "delete", false: "object"}[r.objects[object]], object)
-	r.objects[object] = !r.objects[object]
-}
-
-// randomHooks are those to which faults happen, by module.
-func randomHooks() map[string]string {
-	return map[string]string{"": "g.sh", "a": "/hooks/h.sh", "b": "/hooks/side.sh", "c": "/hooks/h.sh", "d": "/hooks/h.sh"}
-}
-
 // hook lets a hook, its question for its configuration or its object patches fail or last.
-func (r *Random) hook() {
-	module := r.oneOf("", "a", "b", "c", "d")
-	hook := r.dirs[module] + randomHooks()[module]
+func (r *Random) hook(module string) {
+	hook := r.dirs[module] + map[string]string{"b": "/hooks/side.sh"}[module]
+	switch {
+	case module == "e": // has none
+		hook = "g.sh"
+	case module != "b":
+		hook += "/hooks/h.sh"
+	}
 	switch n := r.rnd.IntN(6); {
 	case n == 0:
 		r.add("fail-objects %d", 1+r.rnd.IntN(4))
-	case n == 1 && module != "": // without a global hook the operator refuses to start
+	case n == 1 && hook != "g.sh": // without a global hook the operator refuses to start
 		r.add("fail-config %s %d", hook, 1+r.rnd.IntN(4))
 	case n <= 3:
 		r.add("fail %s %d", hook, 1+r.rnd.IntN(4))
@@ -162,19 +150,8 @@ func (r *Random) hook() {
 	}
 }
 
-func (r *Random) helm() {
-	r.add("%s %s %s", r.oneOf("fail-helm", "slow-helm"), r.oneOf("a", "b", "c", "e"), "")
-	last := len(r.steps) - 1
-	if strings.HasPrefix(r.steps[last], "fail") {
-		r.steps[last] += r.oneOf("1", "2", "3")
-	} else {
-		r.steps[last] += r.oneOf("0s", "3s", "30s")
-	}
-}
-
 // directory removes, restores or renames the directory of a module.
-func (r *Random) directory() {
-	module := r.oneOf("a", "b", "c", "d", "e")
+func (r *Random) directory(module string) {
 	first, now := directories()[module], r.dirs[module]
 	other := first[:2] + "5" + first[3:]
 	switch {
@@ -193,20 +170,13 @@ func (r *Random) directory() {
 	}
 }
 
-// end stops the operator, or kills it in the middle of what it does.
-func (r *Random) end() {
-	if r.running {
-		r.running = false
-		r.add("%s", r.oneOf("stop", "kill"))
-	}
-}
-
 func (r *Random) start() {
 	r.repair()
 	r.running = true
 	r.add("start")
 }
 
+// repair makes the ConfigMap valid again.
 func (r *Random) repair() {
 	for _, key := range slices.Sorted(maps.Keys(r.invalid)) {
 		r.remove(key)
@@ -216,21 +186,6 @@ func (r *Random) repair() {
 func (r *Random) advance() {
 	longest := []int{100, 1000, 20_000}[r.rnd.IntN(3)] // in the middle of a hook, or of the waiting after it
 	r.add("advance %s", time.Duration(1+r.rnd.IntN(longest))*time.Millisecond)
-}
-
-// fix ends all faults and causes a last reload, which finds the directories. What follows is time enough for the longest
-// delay of retries.
-func (r *Random) fix() {
-	r.add("no-faults")
-	r.repair()
-	if !r.running {
-		r.start()
-	}
-	r.number++
-	r.set("global", fmt.Sprintf("size: %d", r.number))
-	r.add("advance 5m")
-	r.add("calm 1s") // a schedule may just tick
-	r.add("show")
 }
 
 // Violations lists what does not hold after the script was played. What must be is computed from the files, the
@@ -299,39 +254,25 @@ func (r *Random) releases(enabled []string) map[string]string {
 		}
 		return n
 	}
+	section := func(key string) any { // of the ConfigMap
+		tree, _ := values.ParseYAML([]byte(r.configMap[key]))
+		return tree
+	}
 	out := map[string]string{}
 	hooks := map[string]map[string]any{
 		"a": {"started": int64(1), "pods": count("Pod"), "found": int64(1)},
 		"b": {"saved": true, "pods": count("Pod")},
 		"c": {}, "e": {},
 	}
+	static := map[string]map[string]any{"global": {"zone": "a"}, "e": {"size": int64(7)}}
+	merged := func(name string, written map[string]any) any {
+		return values.Merge(map[string]any{}, static[name], section(name), written)
+	}
 	for _, name := range enabled {
-		written, hasChart := hooks[name]
-		if !hasChart {
-			continue
+		if written, hasChart := hooks[name]; hasChart {
+			text, _ := values.JSON(map[string]any{"global": merged("global", map[string]any{"nodes": count("Node"), "late": int64(1)}), name: merged(name, written)})
+			out[name] = string(text)
 		}
-		static := map[string]any{}
-		if name == "e" {
-			static["size"] = int64(7)
-		}
-		all := map[string]any{
-			"global": values.Merge(map[string]any{"zone": "a"}, r.section("global"), map[string]any{"nodes": count("Node"), "late": int64(1)}),
-			name:     values.Merge(static, r.section(name), written),
-		}
-		text, err := values.JSON(all)
-		if err != nil {
-			text = []byte(err.Error())
-		}
-		out[name] = string(text)
 	}
 	return out
-}
-
-// section is a section of the ConfigMap as a person wrote it; an empty one if there is none.
-func (r *Random) section(key string) any {
-	tree, err := values.ParseYAML([]byte(r.configMap[key]))
-	if err != nil || tree == nil {
-		return map[string]any{}
-	}
-	return tree
 }

@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,26 +20,18 @@ import (
 )
 
 // Releases are those of a script: package helm renders charts and writes to the API server in
-// memory. Charted adds to it what scripts want to happen, and to see: faults, a trace, and what must
-// never be. It outlives the operator; the client is that of the latest start.
+// memory. Releases adds faults, a trace, and what must never be. It outlives the operator; the client is that of the
+// latest start.
 type Releases struct {
 	*helm.Client
+	*outside
 	presence *kube.Presence
-	cluster  *scenario.Cluster
-	trace    *scenario.Trace
-	sched    *scheduler
-	faults   *scenario.Faults
-	observer *observer
 }
 
 // NewReleases are those of a cluster, for an operator that plays no script.
 func NewReleases(cluster *scenario.Cluster, trace *scenario.Trace) (*Releases, error) {
-	r := newReleases(cluster, trace)
+	r := &Releases{outside: &outside{cluster: cluster, trace: trace, faults: scenario.NewFaults(), observer: newObserver()}}
 	return r, r.connect(slog.New(slog.DiscardHandler))
-}
-
-func newReleases(cluster *scenario.Cluster, trace *scenario.Trace) *Releases {
-	return &Releases{cluster: cluster, trace: trace, observer: newObserver()}
 }
 
 // connect makes the client of an operator that starts.
@@ -54,88 +45,66 @@ func (r *Releases) connect(log *slog.Logger) (err error) {
 	return err
 }
 
-// begin lets an action take its time, and returns the error with which it fails, if it must. The
-// action has changed nothing by then. A dead operator's action ends here, however it was woken.
-func (r *Releases) begin(ctx context.Context, name string) error {
-	err := error(nil)
-	select {
-	case <-time.After(r.faults.Lasts(scenario.FaultOfHelm + name)):
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	r.sched.await("helm " + name) // other goroutines may wake at the same instant
-	if r.faults.Died() {
-		err = scenario.ErrDead
-	}
-	if err != nil {
+// action does something with a release, which only one may have at a time, and shows that it has failed.
+func (r *Releases) action(ctx context.Context, what, name string, do func() error) error {
+	defer r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)()
+	if err := r.act(ctx, scenario.FaultOfHelm, name, ""); err != nil {
+		r.trace.Add("helm fails for %s", name)
 		return err
 	}
-	if r.faults.Take(scenario.FaultOfHelm+name, 1) > 0 {
-		return errors.New("the script makes it fail")
+	err := do()
+	r.sched.await("helm " + name) // several may end at the same instant
+	if r.faults.Dead.Load() {
+		return scenario.ErrDead
 	}
-	if r.faults.Take(faultOfAway+name, 1) > 0 {
-		return &helm.Error{Kind: helm.Away, Release: name, Err: errors.New("APIService v1.things is not available")}
+	if err != nil {
+		r.trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
 	}
-	return nil
+	return err
 }
 
 // Apply implements work.Releases.
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
-	defer r.observer.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)()
-	err = r.begin(ctx, m.Name)
-	if err != nil {
-		r.trace.Add("helm fails for %s", m.Name)
-		return outcome, err
-	}
-	outcome, err = r.Client.Apply(ctx, m)
-	if r.faults.Died() {
-		return outcome, scenario.ErrDead
-	}
-	text, bad := values.JSON(m.Values)
+	err = r.action(ctx, "upgrade", m.Name, func() error {
+		outcome, err = r.Client.Apply(ctx, m)
+		return err
+	})
 	switch {
-	case err != nil:
-		r.trace.Add("helm fails for %s: %s", m.Name, firstLine(err.Error()))
-	case bad != nil:
-		return outcome, bad
+	case err != nil, outcome.Action == helm.Skipped:
 	case outcome.Action == helm.Held:
 		r.trace.Add("helm holds the upgrade of %s", m.Name)
-	case outcome.Action == helm.Skipped:
 	case len(outcome.Healed) > 0:
 		r.trace.Add("helm heals %s: %s", m.Name, namesOf(outcome.Healed))
 	case len(m.Drifted) > 0:
 		r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
 	default:
+		text, _ := values.JSON(m.Values) // Helm has read them
 		r.trace.Add("helm %s %s %s", outcome.Action, m.Name, text)
-		if strings.Contains(string(text), markOfFailed) {
-			r.observer.problem("release %s has what a failed run of a hook has written: %s", m.Name, text)
-		}
 	}
 	return outcome, err
 }
 
 // Uninstall implements work.Releases.
-func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
-	return r.remove(ctx, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
+func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
+	err = r.action(ctx, "uninstall", m.Name, func() error {
+		existed, err = r.Client.Uninstall(ctx, m)
+		return err
+	})
+	if err == nil {
+		r.trace.Add("helm uninstall %s", m.Name)
+	}
+	return existed, err
 }
 
 // Purge implements work.Releases.
 func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (existed bool, err error) {
-	return r.remove(ctx, "purge", name, func() (bool, error) { return r.Client.Purge(ctx, name, how) })
-}
-
-func (r *Releases) remove(ctx context.Context, what, name string, do func() (bool, error)) (existed bool, err error) {
-	defer r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)()
-	if err := r.begin(ctx, name); err != nil {
-		r.trace.Add("helm fails for %s", name)
-		return false, err
-	}
-	existed, err = do()
+	err = r.action(ctx, "purge", name, func() error {
+		existed, err = r.Client.Purge(ctx, name, how)
+		return err
+	})
 	switch {
-	case r.faults.Died():
-		return existed, scenario.ErrDead
 	case err != nil:
-		r.trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
-	case existed || what == "uninstall":
+	case existed:
 		r.trace.Add("helm uninstall %s", name)
 	default:
 		r.trace.Add("helm has nothing to purge of %s", name)
@@ -162,6 +131,16 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]hel
 
 // WatchedKinds implements shared.ReleaseWatch.
 func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
+
+// object is one of a release, as the usual chart has it.
+func (r *Releases) object(name string) (map[string]any, error) {
+	for _, kind := range strings.Fields("ConfigMap ServiceAccount Deployment") {
+		if object := r.cluster.Server.Object("", kind, "default", name); object != nil {
+			return object, nil
+		}
+	}
+	return nil, fmt.Errorf("no release has an object default/%s", name)
+}
 
 // records are the newest records of all releases, by release.
 type records map[string]*unstructured.Unstructured

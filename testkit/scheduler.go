@@ -18,10 +18,6 @@ type scheduler struct {
 	waiting []waiter      // goroutines that wait for their turn, by name
 	rnd     *rand.Rand    // nil: in the order of arrival
 	wake    chan struct{} // has an element when something became ready; more are of no use
-	// idle are goroutines that have run mailboxes and can run others, by the channel from which
-	// each takes the next one. A new one for each turn would spend a sixth of the time of a play on
-	// growing its stack.
-	idle []chan func()
 }
 
 // waiter is a goroutine that waits for its turn, or a call that was put off until then (later).
@@ -55,7 +51,7 @@ func (s *scheduler) Schedule(turn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = append(s.ready, turn)
-	s.becameReady()
+	s.wakes()
 }
 
 // await blocks the goroutine until it is its turn. Goroutines that wake at one instant
@@ -71,7 +67,7 @@ func (s *scheduler) await(name string) {
 }
 
 // later calls f when it is its turn, for callers that must not wait.
-func (s *scheduler) later(name string, f func()) { s.enter(waiter{name, func() { s.run(f) }}) }
+func (s *scheduler) later(name string, f func()) { s.enter(waiter{name, func() { go f() }}) }
 
 // enter puts a waiter behind those whose names come before its own, or are the same.
 func (s *scheduler) enter(w waiter) {
@@ -82,52 +78,33 @@ func (s *scheduler) enter(w waiter) {
 		at = len(s.waiting)
 	}
 	s.waiting = slices.Insert(s.waiting, at, w)
-	s.becameReady()
+	s.wakes()
 }
 
 // interrupt is called between two messages of a mailbox. The library empties a mailbox in
-// one turn; when the order is drawn, it may end after each message, and others come first.
+// one turn; when the order is drawn, others come first once in eight times: it costs as much as a turn.
 func (s *scheduler) interrupt(mailbox string) {
-	if s.drawsBreak() {
+	s.mu.Lock()
+	breaks := s.rnd != nil && s.rnd.IntN(8) == 0
+	s.mu.Unlock()
+	if breaks {
 		s.await(mailbox)
 	}
 }
 
-// drawsBreak is true once in eight times: a break costs as much as a turn. Without a seed it never
-// is, so that golden traces depend on arrival only.
-func (s *scheduler) drawsBreak() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rnd != nil && s.rnd.IntN(8) == 0
-}
-
-func (s *scheduler) becameReady() {
+func (s *scheduler) wakes() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// woken receives when there may be a turn to take.
-func (s *scheduler) woken() <-chan struct{} { return s.wake }
-
 // Throughput implements actor.Dispatcher. The library makes a pause after so many messages,
 // but no end: a turn lasts until the mailbox is empty.
 func (s *scheduler) Throughput() int { return 1 }
 
-// turn lets one mailbox, or one goroutine that waits, go on. It reports false when there
-// is none.
-func (s *scheduler) turn() bool {
-	turn := s.draw()
-	if turn == nil {
-		return false
-	}
-	turn()
-	return true
-}
-
-// draw takes out who is next: in the order of arrival, goroutines that wait come first.
-func (s *scheduler) draw() func() {
+// turn takes out who is next: in the order of arrival, goroutines that wait come first. It is nil when there is none.
+func (s *scheduler) turn() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.waiting) + len(s.ready)
@@ -146,37 +123,5 @@ func (s *scheduler) draw() func() {
 	i -= len(s.waiting)
 	mailbox := s.ready[i]
 	s.ready = slices.Delete(s.ready, i, i+1)
-	return func() { s.run(mailbox) }
-}
-
-// run runs a mailbox in a goroutine that is idle, or in a new one. It does not wait: the player
-// does, by synctest.Wait. A turn that waits in the middle (await) keeps its goroutine.
-func (s *scheduler) run(mailbox func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last := len(s.idle) - 1; last >= 0 {
-		s.idle[last] <- mailbox
-		s.idle = s.idle[:last]
-		return
-	}
-	next := make(chan func(), 1) // one element: the send above is done with the lock held
-	go func() {
-		for mailbox := range next {
-			mailbox()
-			s.mu.Lock()
-			s.idle = append(s.idle, next)
-			s.mu.Unlock()
-		}
-	}()
-	next <- mailbox
-}
-
-// end lets the goroutines go that are idle: nothing will run any more.
-func (s *scheduler) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, next := range s.idle {
-		close(next)
-	}
-	s.idle = nil
+	return func() { go mailbox() } // the player waits for its end, by synctest.Wait
 }

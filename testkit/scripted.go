@@ -8,9 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-
-	"sigs.k8s.io/yaml"
 
 	"addon-operator/hooks"
 )
@@ -39,9 +36,6 @@ type script struct {
 	// EnabledBy is a path of values that decides instead of Enabled.
 	EnabledBy string `json:"enabledBy"`
 	Reason    string `json:"reason"`
-
-	mu      sync.Mutex                    // hooks of several queues are configured at the same time
-	configs map[hooks.Scope]*hooks.Config // what Config means, once it was asked for
 }
 
 // scriptedRun is what a hook does for one binding. A path is a JSON pointer into the values; "" for
@@ -103,29 +97,6 @@ func parseScript(name string, data []byte) (*script, error) {
 		return nil, errors.New("scripted hook " + name + ": it has neither config nor enabled")
 	}
 	return &s, nil
-}
-
-// configure reads what the hook answers to --config. That does not change, and no test
-// writes to it, so it is read once.
-func (s *script) configure(scope hooks.Scope) (*hooks.Config, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if config, ok := s.configs[scope]; ok {
-		return config, nil
-	}
-	text, err := yaml.Marshal(s.Config)
-	if err != nil {
-		return nil, err
-	}
-	config, err := hooks.ParseConfig(scope, text)
-	if err != nil {
-		return nil, err
-	}
-	if s.configs == nil {
-		s.configs = map[hooks.Scope]*hooks.Config{}
-	}
-	s.configs[scope] = config
-	return config, nil
 }
 
 // enabled is the answer of an enabled script that sees these values. With enabledBy, only a false

@@ -11,10 +11,15 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/actors/scenario"
+	"addon-operator/deploy"
 	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -25,126 +30,169 @@ import (
 // settles after it, so a step need not wait for what it causes.
 type step = func(*player, string) error
 
-// steps are the words of a script; doc.go explains them, and a test compares it with these maps.
-// Those that scenarios of modules have, too, come from the engine.
+// steps are the words of a script; docs/testkit.md explains them.
 func steps() map[string]step {
 	all := map[string]step{}
-	for _, some := range []map[string]step{processSteps(), inputSteps(), faultSteps(), shownSteps(), moduleSteps()} {
+	for _, some := range []map[string]step{processSteps(), inputSteps(), diskSteps(), faultSteps(), shownSteps()} {
 		maps.Copy(all, some)
 	}
-	for verb, do := range scenario.Steps() {
-		all[verb] = ofEngine(do)
-	}
 	return all
-}
-
-// ofEngine makes a step of one of the engine's.
-func ofEngine(do scenario.Step) step {
-	return func(p *player, rest string) error {
-		return do(p.t.Context(), p.Engine, scenario.Line{Rest: rest})
-	}
 }
 
 // processSteps start, stop and disturb the operator and its clock.
 func processSteps() map[string]step {
 	return map[string]step{
-		"start":          func(p *player, _ string) error { return p.start() },
-		"stop":           func(p *player, _ string) error { return p.stop() },
-		"calm":           stepCalm,
-		"kill":           func(p *player, _ string) error { p.markDead(); return nil },
-		"crash":          stepCrash,
-		"respawn":        func(p *player, _ string) error { p.respawn = true; return nil },
-		"seed":           stepSeed,
-		"unordered":      func(p *player, _ string) error { p.unordered = true; return nil },
+		"start": func(p *player, _ string) error { return p.start() },
+		"stop":  func(p *player, _ string) error { return p.stop() },
+		"advance": func(p *player, text string) error {
+			d, err := time.ParseDuration(text)
+			p.advance(d)
+			return err
+		},
+		"calm":      stepCalm,
+		"kill":      func(p *player, _ string) error { p.markDead(); return nil },
+		"crash":     stepCrash,
+		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
+		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
+		"seed": func(p *player, text string) error {
+			seed, err := strconv.ParseUint(text, 10, 64)
+			p.sched.seed(seed)
+			return err
+		},
+		// Before the start:
 		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
-		"width":          stepWidth,
+		"width":          func(p *player, text string) (err error) { p.width, err = strconv.Atoi(text); return err },
 		"snapshot-limit": func(p *player, text string) (err error) { p.snapshotLimit, err = strconv.Atoi(text); return err },
+		"allow-purge":    func(p *player, _ string) error { p.allowPurge = true; return nil },
+		"last-valid":     func(p *player, _ string) error { p.keepsValid = true; return nil },
+		"drift": func(p *player, rest string) (err error) {
+			p.drift, p.driftPeriod, err = nameAndDuration(rest)
+			return err
+		},
 	}
 }
 
-// inputSteps are what people and other programs change: the ConfigMap, objects, permissions, files.
+// inputSteps are what people and other programs change: the ConfigMap, objects, permissions.
 func inputSteps() map[string]step {
 	return map[string]step{
-		"configmap":        stepConfigMap,
-		"configmap-set":    stepConfigMapSet,
-		"configmap-remove": stepConfigMapRemove,
-		"configmap-away":   stepConfigMapAway,
-		"configmap-back":   stepConfigMapBack,
+		"configmap": func(p *player, name string) error {
+			data, err := p.configMapFile(name)
+			return errors.Join(err, p.Cluster.ConfigMap.Set(data))
+		},
+		"configmap-set":    func(p *player, rest string) error { return p.Cluster.ConfigMap.Edit(keyAndText(rest)) },
+		"configmap-remove": func(p *player, key string) error { return p.Cluster.ConfigMap.Edit(map[string]*string{key: nil}) },
 		"secret-set":       func(p *player, rest string) error { return p.Cluster.Secret.Edit(keyAndText(rest)) },
 		"secret-remove":    func(p *player, key string) error { return p.Cluster.Secret.Edit(map[string]*string{key: nil}) },
-		"secret-forbidden": func(p *player, _ string) error { p.secretForbidden = true; return nil },
 		"confirm-purge": func(p *player, value string) error {
 			return p.Cluster.ConfigMap.Annotate(kube.ConfirmPurgeAnnotation, value)
 		},
-		"allow-purge":  func(p *player, _ string) error { p.allowPurge = true; return nil },
-		"last-valid":   func(p *player, _ string) error { p.lastValid = true; return nil },
-		"apply":        stepApply,
+		"apply": func(p *player, name string) error {
+			data, err := p.disk.file(name)
+			return errors.Join(err, p.applyYAML(data))
+		},
 		"object":       func(p *player, rest string) error { return p.Cluster.Apply(scenario.ParseReference(rest).Object()) },
 		"objects":      stepObjects,
-		"no-kind":      func(p *player, kind string) error { return setKind(p, kind, false) },
-		"kind":         func(p *player, kind string) error { return setKind(p, kind, true) },
+		"delete":       func(p *player, rest string) error { return p.Cluster.Delete(scenario.ParseReference(rest)) },
+		"kind":         stepKind,
 		"forbid":       stepDeny(true),
 		"permit":       stepDeny(false),
+		"refuse":       stepRefuse,
 		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
 		"deliver-news": func(p *player, _ string) error { p.news.release(); return nil },
-		"notice-disk":  func(p *player, _ string) error { p.notices.changed(); return nil },
-		"remove":       func(p *player, path string) error { return p.disk.remove(path) },
-		"rename":       stepRename,
-		"restore":      func(p *player, path string) error { return p.disk.restore(path) },
-		"write":        stepWrite,
+		"module-objects": func(p *player, _ string) error {
+			p.showsModules = true
+			return p.applyYAML(deploy.ModuleCRD)
+		},
+		"module-suspend": onModuleObject(suspend),
+		"module-request": onModuleObject(annotate(kube.RequestedAtAnnotation)),
+		"module-retry":   onModuleObject(annotate(kube.RetryRequestedAtAnnotation)),
 	}
 }
 
-// faultSteps decide how hooks, Helm and the API server answer, and change releases in ways that the
+// faultSteps decide how hooks, Helm and the API server answer, and change objects of releases in ways that the
 // operator has no part in.
 func faultSteps() map[string]step {
-	return map[string]step{
-		"no-faults":       func(p *player, _ string) error { p.Faults.Clear(); return nil },
-		"away-helm":       ofEngine(scenario.Failing(faultOfAway, "")),
-		"panic":           ofEngine(scenario.Failing(faultOfMistake, "")),
-		"slow-crds":       stepSlowCRDs,
-		"brings":          stepTemplate(func(_, word string) string { return brought(word) }),
-		"uses":            stepTemplate(using),
-		"delete-kind":     stepDeleteKind,
-		"vanish":          stepVanish(false),
-		"replace":         stepVanish(true),
-		"health":          stepHealth,
-		"hook-waits":      stepHookWaits,
-		"change":          stepChange,
-		"unchange":        stepUnchange,
-		"release":         stepRelease(false),
-		"foreign-release": stepRelease(true),
+	all := map[string]step{
+		"no-faults":  func(p *player, _ string) error { p.Faults.Clear(); return nil },
+		"away-helm":  failing(away+scenario.FaultOfHelm, ""),
+		"panic":      failing(panics+scenario.FaultOfHook, ""),
+		"vanish":     stepVanish,
+		"health":     stepHealth,
+		"hook-waits": stepHookWaits,
+		"change":     stepChange,
+		"contest":    stepContest,
 	}
+	for word, kind := range map[string]string{"": scenario.FaultOfHook, "-helm": scenario.FaultOfHelm, "-objects": faultOfObjects, "-crds": faultOfCRDs, "-modules": faultOfModules} {
+		all["fail"+word], all["slow"+word] = failing(kind, ""), slowing(kind, "")
+	}
+	all["fail-objects"] = failing(refusals, "")
+	all["fail-config"], all["slow-config"] = failing(scenario.FaultOfHook, askConfig), slowing(scenario.FaultOfHook, askConfig)
+	return all
+}
+
+// failing makes the next actions of a kind fail: NAME N. The name may be missing.
+func failing(kind, end string) step {
+	return func(p *player, rest string) error {
+		name, n, err := nameAndNumber(rest)
+		p.Faults.Fail(kind+name+end, n)
+		return err
+	}
+}
+
+// slowing lets the actions of a kind take long: NAME DURATION. The name may be missing.
+func slowing(kind, end string) step {
+	return func(p *player, rest string) error {
+		name, d, err := nameAndDuration(rest)
+		p.Faults.Slow(kind+name+end, d)
+		return err
+	}
+}
+
+func nameAndNumber(rest string) (string, int, error) {
+	space := strings.LastIndex(rest, " ")
+	n, err := strconv.Atoi(rest[space+1:])
+	return rest[:max(space, 0)], n, err
+}
+
+func nameAndDuration(rest string) (string, time.Duration, error) {
+	space := strings.LastIndex(rest, " ")
+	d, err := time.ParseDuration(rest[space+1:])
+	return rest[:max(space, 0)], d, err
 }
 
 // shownSteps print what the operator publishes or answers, or record it.
 func shownSteps() map[string]step {
 	return map[string]step{
-		"why":        stepWhy,
-		"plan":       stepPlan,
-		"drift":      stepDrift,
-		"show-drift": stepShowDrift,
-		"messages":   stepMessages,
-		"counts":     showCounts,
-		"show":       func(p *player, _ string) error { p.show(); return nil },
-		"observed":   stepObserved,
+		"why":      stepWhy,
+		"plan":     stepPlan,
+		"messages": stepMessages,
+		"counts":   stepCounts,
+		"show":     func(p *player, _ string) error { p.show(); return nil },
+		// Whether the operator has seen the ConfigMap as it is.
+		"observed": func(p *player, _ string) error {
+			return p.Await(func() error {
+				observed, err := p.Operator.Observed(context.Background())
+				p.Trace.Add("the ConfigMap is observed: %t", observed)
+				return err
+			})
+		},
+		// What a module knows of its drift.
+		"show-drift": func(p *player, name string) error {
+			status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus)
+			if !ok {
+				return fmt.Errorf("module %s does not exist", name)
+			}
+			p.Trace.Add("drift of %s: %+v", name, status.Drifted(false))
+			return nil
+		},
 	}
-}
-
-// stepObserved prints whether the operator has seen the ConfigMap as it is.
-func stepObserved(p *player, _ string) error {
-	return p.Await(func() error {
-		observed, err := p.Operator.Observed(context.Background())
-		p.Trace.Add("the ConfigMap is observed: %t", observed)
-		return err
-	})
 }
 
 // stepCalm lets time pass, a millisecond at a time, until no queue has a task. That it does not
 // come to this is no error: the queues are then in the trace, or the model reports them.
 func stepCalm(p *player, text string) error {
 	longest, err := time.ParseDuration(text)
-	for began := time.Now(); err == nil; _ = p.Advance(p.t.Context(), time.Millisecond) {
+	for began := time.Now(); err == nil; p.advance(time.Millisecond) {
 		var now Played
 		now.look(p)
 		if len(now.Queues) == 0 || time.Since(began) > longest {
@@ -154,30 +202,13 @@ func stepCalm(p *player, text string) error {
 	return err
 }
 
-// file is a file of the archive that a step names; it need not be one that is written to disk.
-func (p *player) file(name string) (*diskFile, error) {
-	f, ok := p.disk.original[name]
-	if !ok {
-		return nil, fmt.Errorf("the archive has no file %s", name)
-	}
-	return f, nil
-}
-
-func stepConfigMap(p *player, name string) error {
-	data, err := p.configMapFile(name)
-	if err != nil {
-		return err
-	}
-	return p.Cluster.ConfigMap.Set(data)
-}
-
 // configMapFile reads a file with the content of a ConfigMap: a map of key to text.
 func (p *player) configMapFile(name string) (data map[string]string, err error) {
-	f, err := p.file(name)
+	text, err := p.disk.file(name)
 	if err != nil {
 		return nil, err
 	}
-	return data, readYAML(f.data, &data)
+	return data, readYAML(text, &data)
 }
 
 // readYAML refuses duplicate keys and unknown fields. The strict mode of the library also refuses keys that override
@@ -189,43 +220,11 @@ func readYAML(data []byte, into any) error {
 	return yaml.Unmarshal(data, into, yaml.DisallowUnknownFields)
 }
 
-func stepConfigMapSet(p *player, rest string) error {
-	return p.Cluster.ConfigMap.Edit(keyAndText(rest))
-}
-
 // keyAndText reads KEY TEXT, in which \n is the end of a line.
 func keyAndText(rest string) map[string]*string {
 	key, text, _ := strings.Cut(rest, " ")
 	text = strings.ReplaceAll(text, `\n`, "\n")
 	return map[string]*string{key: &text}
-}
-
-func stepConfigMapRemove(p *player, key string) error {
-	return p.Cluster.ConfigMap.Edit(map[string]*string{key: nil})
-}
-
-// stepConfigMapAway deletes the ConfigMap as 'kubectl replace --force' does, which has read it
-// before.
-func stepConfigMapAway(p *player, _ string) error {
-	p.away = p.Cluster.ConfigMap.Data()
-	return p.Cluster.ConfigMap.Set(nil)
-}
-
-// stepConfigMapBack creates the ConfigMap again, unless the operator has done so for a hook.
-func stepConfigMapBack(p *player, _ string) (err error) {
-	if p.Cluster.ConfigMap.Data() == nil && p.away != nil {
-		err = p.Cluster.ConfigMap.Set(p.away)
-	}
-	p.away = nil
-	return err
-}
-
-func stepApply(p *player, name string) error {
-	f, err := p.file(name)
-	if err != nil {
-		return err
-	}
-	return p.applyYAML(f.data)
 }
 
 func (p *player) applyYAML(text []byte) error {
@@ -242,22 +241,25 @@ func (p *player) applyYAML(text []byte) error {
 }
 
 func stepObjects(p *player, rest string) error {
-	name, n, err := scenario.Line{Rest: rest}.NameAndNumber()
+	name, n, err := nameAndNumber(rest)
 	for i := 0; i < n && err == nil; i++ {
 		err = p.Cluster.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
 	}
 	return err
 }
 
-func stepSeed(p *player, text string) error {
-	seed, err := strconv.ParseUint(text, 10, 64)
-	p.sched.seed(seed)
-	return err
-}
-
-func stepRename(p *player, rest string) error {
-	from, to, _ := strings.Cut(rest, " ")
-	return p.disk.rename(from, to)
+// stepKind makes a kind exist that Kubernetes does not have. Watches of it are complete from then on.
+func stepKind(p *player, kind string) error {
+	const group = "testkit.example.org"
+	plural := strings.ToLower(kind) + "s"
+	return p.Cluster.Apply(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + group},
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced", "names": map[string]any{"kind": kind, "plural": plural},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
+		},
+	})
 }
 
 // stepDeny takes a permission from the operator, or gives it back: KIND [NAMESPACE].
@@ -268,9 +270,61 @@ func stepDeny(denied bool) step {
 	}
 }
 
-func stepWidth(p *player, text string) (err error) {
-	p.width, err = strconv.Atoi(text)
-	return err
+// stepRefuse refuses the requests of the operator for a resource from now on, such as deployments, or one object of it:
+// RESOURCE [NAME]. Without a resource none is refused any more.
+func stepRefuse(p *player, rest string) error {
+	resource, name, _ := strings.Cut(rest, " ")
+	p.Cluster.Server.OnRequest(func(r apiserver.Request) error {
+		if r.Resource != resource || name != "" && name != r.Name {
+			return nil
+		}
+		return apierrors.NewForbidden(schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Name, errors.New("no rule allows it"))
+	})
+	return nil
+}
+
+// stepVanish deletes objects of releases; a release that has been deleted has none.
+func stepVanish(p *player, rest string) error {
+	for _, name := range strings.Fields(rest) {
+		object, err := p.releases.object(name)
+		if err != nil {
+			continue
+		}
+		u := &unstructured.Unstructured{Object: object}
+		if err := p.Cluster.Delete(scenario.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: "default", Name: name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
+func stepChange(p *player, rest string) error {
+	name, text, _ := strings.Cut(rest, " ")
+	object, err := p.releases.object(name)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(unstructured.SetNestedField(object, text, "data", "values"), p.Cluster.Apply(object))
+}
+
+// stepContest is change, and the same again after each of the next N corrections: OBJECT N TEXT.
+func stepContest(p *player, rest string) error {
+	words := strings.SplitN(rest, " ", 3)
+	left, err := strconv.Atoi(words[1])
+	if err != nil {
+		return err
+	}
+	change := words[0] + " " + words[2]
+	_, err = p.Cluster.Server.WatchObjects(p.Lifetime, kube.Spec{APIVersion: "v1", Kind: "ConfigMap", Names: words[:1], KeepObjects: true}, func(c kube.Change) {
+		p.sched.later("change "+change, func() {
+			if !strings.Contains(string(c.Object.Object), words[2]) && left > 0 {
+				left--
+				_ = stepChange(p, change) // it is there: it has just changed
+			}
+		})
+	}, func() {})
+	return cmp.Or(err, stepChange(p, change))
 }
 
 // stepWhy prints why a module is off, or the causes of its last run.
@@ -293,19 +347,31 @@ func stepWhy(p *player, name string) error {
 	return nil
 }
 
-func stepWrite(p *player, rest string) error {
-	path, name, _ := strings.Cut(rest, " ")
-	f, err := p.file(cmp.Or(name, path))
-	if err == nil {
-		err = p.disk.write(path, f)
+// stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
+// in a file.
+func stepPlan(p *player, name string) (err error) {
+	request := view.PlanRequest{}
+	if name != "" {
+		if request.Proposed, err = p.configMapFile(name); err != nil {
+			return err
+		}
 	}
-	return err
-}
-
-func stepCrash(p *player, rest string) error {
-	at, err := parseCrashPoint(rest)
-	p.crashes.add(at)
-	return err
+	return p.Await(func() error {
+		f, err := p.Operator.Plan(context.Background(), request)
+		if err != nil {
+			return err
+		}
+		if f.Refused != "" {
+			p.Trace.Add("refused: %s", firstLine(f.Refused))
+		}
+		for _, note := range f.Notes {
+			p.Trace.Add("note: %s", firstLine(note))
+		}
+		for _, m := range f.Modules {
+			p.Trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error+m.Unknown)
+		}
+		return nil
+	})
 }
 
 // show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it

@@ -89,7 +89,7 @@ func releaseOf(object map[string]any) string {
 }
 
 // checkLog wants texts in the log, and other matchers to match it as a whole.
-func checkLog(log string, want elements) (problems []string) {
+func checkLog(log string, want []match.Value) (problems []string) {
 	for _, w := range want {
 		switch matcher, _ := w.Any.(map[string]any); text := w.Any.(type) {
 		case string:

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -48,12 +49,13 @@ func (c *clock) environment() []string {
 // takes at least some milliseconds of real time.
 const mostInstants = 10_000
 
-// Advance implements Driver: crontabs fire, and failed tasks are retried. The operator becomes idle
+// advance lets time pass: crontabs fire, and failed tasks are retried. The operator becomes idle
 // between two instants, so what an instant causes is done at its time: a run that fails then is
-// retried five seconds later, if that is within d.
-func (p *play) Advance(ctx context.Context, d time.Duration) error {
-	if p.Operator == nil {
-		return errNotRunning
+// retried five seconds later, if that is within the time.
+func (p *play) advance(ctx context.Context, text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || p.Operator == nil {
+		return cmp.Or(err, errNotRunning)
 	}
 	end := p.clock.now.Get().Add(d)
 	for range mostInstants {
@@ -64,7 +66,7 @@ func (p *play) Advance(ctx context.Context, d time.Duration) error {
 		}
 		p.clock.set(due)
 		p.happen(due)
-		if err := p.Settle(ctx); err != nil {
+		if err := p.settle(ctx); err != nil {
 			return fmt.Errorf("at %s: %w", due.Sub(p.clock.began), err)
 		}
 	}

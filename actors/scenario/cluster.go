@@ -3,18 +3,17 @@ package scenario
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors/shared"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/objectpatch"
 )
 
 // Where the operator of a script lives.
@@ -35,39 +34,23 @@ type Cluster struct {
 	Client    *kube.Client
 	ConfigMap Settings      // of the operator
 	Secret    Settings      // with values
-	objects   *kube.Patcher // executes object patches of hooks
-	// Faults may be nil: then no operation on objects fails.
-	Faults *Faults
-	// Note is called with what the operator writes to its ConfigMap and its Secret. It may be nil.
+	Objects   *kube.Patcher // executes object patches of hooks
+	// Note is called with what the operator writes to its ConfigMap and its Secret.
 	Note func(format string, args ...any)
-	// Deliver is given the events of watches, to call them in their order. Nil: at once.
+	// Deliver is given the events of watches, to call them in their order. It calls them at once until it is set.
 	Deliver func(event func())
 }
 
 // NewCluster makes an empty cluster of this version of Kubernetes.
 func NewCluster(version string, log *slog.Logger) *Cluster {
-	c := &Cluster{Server: apiserver.New(version)}
+	c := &Cluster{Server: apiserver.New(version), Note: func(string, ...any) {}, Deliver: func(event func()) { event() }}
 	c.Server.EnsureNamespace(Namespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
-	c.objects = kube.NewPatcher(c.Client)
+	c.Objects = kube.NewPatcher(c.Client)
 	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName), c.Server.ConfigMap, c.Server.WatchConfigMap}
 	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName), c.Server.Secret, c.Server.WatchSecret}
 	return c
-}
-
-func (c *Cluster) note(format string, args ...any) {
-	if c.Note != nil {
-		c.Note(format, args...)
-	}
-}
-
-func (c *Cluster) deliver(event func()) {
-	if c.Deliver == nil {
-		event()
-		return
-	}
-	c.Deliver(event)
 }
 
 // Settings are the ConfigMap of the operator, or the Secret with values: for the operator
@@ -93,7 +76,7 @@ func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
 // Watch implements shared.ConfigMap and shared.Secret.
 func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	s.watch(ctx, Namespace, ConfigMapName, func(content kube.ConfigMap) {
-		s.cluster.deliver(func() { notify(content) })
+		s.cluster.Deliver(func() { notify(content) })
 	})
 }
 
@@ -104,9 +87,9 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 		switch {
 		case err != nil:
 		case set[key] == nil:
-			s.cluster.note("%s: operator removes %s", strings.ToLower(s.kind), key)
+			s.cluster.Note("%s: operator removes %s", strings.ToLower(s.kind), key)
 		default:
-			s.cluster.note("%s: operator writes %s=%q", strings.ToLower(s.kind), key, *set[key])
+			s.cluster.Note("%s: operator writes %s=%q", strings.ToLower(s.kind), key, *set[key])
 		}
 	}
 	return written, err
@@ -116,7 +99,7 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
 	left, err := s.cluster.Client.ConfigMap(Namespace, ConfigMapName).RemoveConfirmation(ctx, value)
 	if err == nil {
-		s.cluster.note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
+		s.cluster.Note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
 	}
 	return left, err
 }
@@ -124,34 +107,20 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 // Data is the content; nil when the object does not exist.
 func (s Settings) Data() map[string]string { return s.now(Namespace, ConfigMapName).Data }
 
-// annotations are those that the object has, those of the operator, too. They belong to the caller.
-func (s Settings) annotations() map[string]any {
-	metadata, _ := s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName)["metadata"].(map[string]any)
-	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		return annotations
+// change changes the object as a person would; it is created when there is none.
+func (s Settings) change(change func(u *unstructured.Unstructured)) error {
+	u := &unstructured.Unstructured{Object: s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName)}
+	if u.Object == nil {
+		u.Object = map[string]any{"apiVersion": "v1", "kind": s.kind}
+		u.SetNamespace(Namespace)
+		u.SetName(ConfigMapName)
 	}
-	return map[string]any{}
+	change(u)
+	return s.cluster.Apply(u.Object)
 }
 
-// Set replaces the content, as a person would; nil deletes the object. Annotations stay, as when a
-// person edits what the API server has.
+// Set replaces the content, as a person would. The data of a Secret are in base64, as in the API.
 func (s Settings) Set(data map[string]string) error {
-	if data == nil {
-		_, err := s.cluster.Delete(Reference{APIVersion: "v1", Kind: s.kind, Namespace: Namespace, Name: ConfigMapName})
-		return err
-	}
-	return s.apply(data, s.annotations())
-}
-
-// Annotate sets an annotation, as a person would; the object is created when there is none.
-func (s Settings) Annotate(name, value string) error {
-	annotations := s.annotations()
-	annotations[name] = value
-	return s.apply(s.Data(), annotations)
-}
-
-// apply replaces the object as a whole. The data of a Secret are in base64, as in the API.
-func (s Settings) apply(data map[string]string, annotations map[string]any) error {
 	texts := map[string]any{}
 	for key, text := range data {
 		if s.kind == "Secret" {
@@ -159,28 +128,31 @@ func (s Settings) apply(data map[string]string, annotations map[string]any) erro
 		}
 		texts[key] = text
 	}
-	metadata := map[string]any{"namespace": Namespace, "name": ConfigMapName}
-	if len(annotations) > 0 {
-		metadata["annotations"] = annotations
-	}
-	return s.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": s.kind, "data": texts, "metadata": metadata})
+	return s.change(func(u *unstructured.Unstructured) { u.Object["data"] = texts })
+}
+
+// Annotate sets an annotation, as a person would.
+func (s Settings) Annotate(name, value string) error {
+	return s.change(func(u *unstructured.Unstructured) {
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[name] = value
+		u.SetAnnotations(annotations)
+	})
 }
 
 // Edit changes keys, as a person would; nil removes one.
 func (s Settings) Edit(keys map[string]*string) error {
 	data := s.Data()
+	if data == nil {
+		data = map[string]string{}
+	}
 	for key, text := range keys {
-		switch {
-		case text == nil:
-			delete(data, key)
-		case data == nil:
-			data = map[string]string{key: *text}
-		default:
+		if delete(data, key); text != nil {
 			data[key] = *text
 		}
-	}
-	if data == nil {
-		return nil // there was nothing to remove
 	}
 	return s.Set(data)
 }
@@ -231,49 +203,19 @@ func (c *Cluster) Apply(object map[string]any) error {
 	return c.Server.Apply(object)
 }
 
-// Delete removes an object. It reports whether it existed.
-func (c *Cluster) Delete(r Reference) (bool, error) {
-	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
-}
-
-// Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's:
-// no fault counts them.
-func (c *Cluster) Write(ctx context.Context, text []byte) error {
-	patches, err := objectpatch.Parse(text)
-	if err == nil {
-		_, err = c.objects.ApplyObjectPatches(ctx, patches)
+// Delete removes an object. It is an error when there is none.
+func (c *Cluster) Delete(r Reference) error {
+	found, err := c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
+	if err == nil && !found {
+		err = fmt.Errorf("delete: there is no %s", r)
 	}
 	return err
-}
-
-// CheckObjectPatches implements work.Objects.
-func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return c.objects.CheckObjectPatches(ctx, patches)
-}
-
-// ApplyObjectPatches implements work.Objects. Of the operations that a script lets the API server
-// refuse, it counts those of this run, and refuses that many from the first one on; the others are
-// executed, as by the real one (K5). Those that were refused are among the ones to repeat.
-func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	refused := c.Faults.Take(FaultOfObjects, len(patches))
-	select {
-	case <-time.After(c.Faults.Lasts(FaultOfObjects)):
-	case <-ctx.Done():
-	}
-	if c.Faults.Died() {
-		return patches, ErrDead
-	}
-	left, err = c.objects.ApplyObjectPatches(ctx, patches[refused:])
-	if refused > 0 {
-		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the scenario makes the API server refuse it", patches[0]), err)
-	}
-	return left, err
 }
 
 // WatchObjects is the Watch of shared.World. Everything that a watch reports after its first list
 // goes through deliver, so that a script can hold it back without a change of its order.
 func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 	overflowed := spec.Overflowed
-	spec.Overflowed = func() { c.deliver(overflowed) }
-	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.deliver(func() { notify(change) }) }, synced)
+	spec.Overflowed = func() { c.Deliver(overflowed) }
+	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.Deliver(func() { notify(change) }) }, synced)
 }

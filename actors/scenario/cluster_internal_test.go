@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"addon-operator/kube"
@@ -23,7 +25,7 @@ func TestAnnotateKeepsOtherAnnotations(t *testing.T) {
 		}
 	}
 	got, err := settings.Read(t.Context())
-	if err != nil || got.ConfirmPurge != "y" || got.Data["a"] != "2" || settings.annotations()["of/a-person"] != "x" {
+	if err != nil || got.ConfirmPurge != "y" || got.Data["a"] != "2" || !strings.Contains(fmt.Sprint(settings.cluster.Server.Object("v1", "ConfigMap", Namespace, ConfigMapName)), "of/a-person:x") {
 		t.Errorf("the ConfigMap is %+v, %v", got, err)
 	}
 }

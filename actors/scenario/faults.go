@@ -9,7 +9,7 @@ import (
 )
 
 // Faults are injected by steps of a script: actions that fail, and that take long. An
-// action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults are none.
+// action is named by its kind, such as FaultOfHook, and its hook or release.
 type Faults struct {
 	mu    sync.Mutex     // steps set them in their goroutine, runs use them up in theirs
 	fail  map[string]int // how often an action will fail
@@ -21,20 +21,12 @@ type Faults struct {
 // ErrDead ends the actions of an operator that was killed.
 var ErrDead = errors.New("the operator is dead")
 
-// Died reports whether the operator was killed.
-func (f *Faults) Died() bool { return f != nil && f.Dead.Load() }
-
 // The kinds of actions. Each ends with a space, which no name of a hook or release begins with, so
 // that a kind and a name make the key of an action.
 const (
-	FaultOfHook    = "hook "
-	FaultOfHelm    = "helm "
-	FaultOfObjects = "objects " // all object patches; there is no name
+	FaultOfHook = "hook "
+	FaultOfHelm = "helm "
 )
-
-// AskConfig ends the name of the call of a hook for its configuration, so that it fails and lasts
-// independently of the hook's runs.
-const AskConfig = " --config"
 
 // NewFaults makes an empty set.
 func NewFaults() *Faults { return &Faults{fail: map[string]int{}, lasts: map[string]time.Duration{}} }
@@ -65,9 +57,6 @@ func (f *Faults) Slow(action string, d time.Duration) {
 // Take returns how many of the next n actions fail, and counts them, so that no other caller gets
 // the same ones.
 func (f *Faults) Take(action string, n int) int {
-	if f == nil {
-		return 0
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	taken := min(n, f.fail[action])
@@ -88,9 +77,6 @@ func (f *Faults) TakeFile(kind, path string) bool {
 
 // Lasts is how long an action takes.
 func (f *Faults) Lasts(action string) time.Duration {
-	if f == nil {
-		return 0
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lasts[action]

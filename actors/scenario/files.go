@@ -41,24 +41,16 @@ func (f *files) write() error {
 	return errors.Join(f.writeModules(), f.writeGlobal())
 }
 
-// definition returns the CustomResourceDefinition of a kind in crds/ of the modules that play; nil if
-// there is none. The operator reports files that are wrong.
-func (f *files) definition(apiVersion, kind any) map[string]any {
-	text, _ := apiVersion.(string)
-	group, _, _ := strings.Cut(text, "/")
+// definitions are those in crds/ of the modules that play. The operator reports files that are wrong.
+func (f *files) definitions() (all []map[string]any) {
 	for _, base := range subdirectories(f.modulesDir()) {
 		found, _ := kube.CRDFiles(charts.Root(filepath.Join(f.modulesDir(), base)), kube.CRDOptions{Ignored: charts.Ignored})
 		for _, file := range found {
-			definitions, _ := kube.Definitions(file, true) // the operator reports what it refuses
-			for _, d := range definitions {
-				spec, _ := d["spec"].(map[string]any)
-				if names, _ := spec["names"].(map[string]any); spec["group"] == group && names["kind"] == kind {
-					return d
-				}
-			}
+			definitions, _ := kube.Definitions(file, true)
+			all = append(all, definitions...)
 		}
 	}
-	return nil
+	return all
 }
 
 // testsDir holds the scenarios of a module, or of the global hooks.
@@ -81,11 +73,8 @@ func (f *files) readable(text string) string {
 
 // nameOf is the name of the module in a directory: dns of 010-dns.
 func nameOf(base string) string {
-	number, rest, ok := strings.Cut(base, "-")
-	if ok && number != "" && strings.Trim(number, "0123456789") == "" {
-		return rest
-	}
-	return base
+	_, name := addons.SplitNumber(base, 0)
+	return name
 }
 
 // writeModules copies the modules that play, and enables them. Of the others it writes nothing, so

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"bytes"
-	"encoding/json"
 	"time"
 
 	"addon-operator/actors/scenario/match"
@@ -32,21 +30,6 @@ func (s *Scenario) Name() string { return s.name }
 // Path is the absolute path of the file.
 func (s *Scenario) Path() string { return s.path }
 
-// elements are a list of such values.
-type elements []match.Value
-
-// trees is one tree or a list of them.
-type trees []match.Tree
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *trees) UnmarshalJSON(data []byte) error {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return json.Unmarshal(data, (*[]match.Tree)(t))
-	}
-	*t = make(trees, 1)
-	return json.Unmarshal(data, &(*t)[0])
-}
-
 // given is what is there before the operator starts.
 type given struct {
 	KubernetesVersion string                     `json:"kubernetesVersion"`
@@ -65,16 +48,16 @@ type given struct {
 
 // step is one thing that happens; exactly one of its fields is set.
 type step struct {
-	Apply     trees      `json:"apply"`
-	Delete    *Reference `json:"delete"`
-	ConfigMap match.Tree `json:"configMap"`
-	Tick      string     `json:"tick"`
-	Advance   string     `json:"advance"`
-	FailHook  *failHook  `json:"failHook"`
-	FailHelm  *failHelm  `json:"failHelm"`
-	Retry     bool       `json:"retry"`
-	Restart   bool       `json:"restart"`
-	Expect    *expect    `json:"expect"`
+	Apply     match.List[match.Tree] `json:"apply"`
+	Delete    *Reference             `json:"delete"`
+	ConfigMap match.Tree             `json:"configMap"`
+	Tick      string                 `json:"tick"`
+	Advance   string                 `json:"advance"`
+	FailHook  *failHook              `json:"failHook"`
+	FailHelm  *failHelm              `json:"failHelm"`
+	Retry     bool                   `json:"retry"`
+	Restart   bool                   `json:"restart"`
+	Expect    *expect                `json:"expect"`
 }
 
 type failHook struct {
@@ -99,7 +82,7 @@ type expect struct {
 	Absent    []Reference       `json:"absent"`
 	Rendered  string            `json:"rendered"`
 	Metrics   []metric          `json:"metrics"`
-	Log       elements          `json:"log"`
+	Log       []match.Value     `json:"log"`
 	Modules   map[string]string `json:"modules"`
 	Failing   map[string]string `json:"failing"`
 	Refused   string            `json:"refused"`

@@ -147,7 +147,7 @@ func (w metric) is(m *dto.Metric) bool {
 	return w.Value == nil || *w.Value == amount(m)
 }
 
-// amount is the value of a gauge or counter, and how many a histogram or summary has counted.
+// amount is the value of a gauge or counter, and how many a histogram has counted.
 func amount(m *dto.Metric) float64 {
 	switch {
 	case m.Gauge != nil:
@@ -156,8 +156,6 @@ func amount(m *dto.Metric) float64 {
 		return m.Counter.GetValue()
 	case m.Histogram != nil:
 		return float64(m.Histogram.GetSampleCount())
-	case m.Summary != nil:
-		return float64(m.Summary.GetSampleCount())
 	}
 	return m.GetUntyped().GetValue()
 }

@@ -38,12 +38,12 @@ func (d *dispatcher) Throughput() int { return 300 }
 // only tests with a failure take so long.
 const quiet = 500 * time.Millisecond
 
-// Settle implements Driver: it returns when the operator has nothing to do until something happens:
+// settle returns when the operator has nothing to do until something happens:
 // no mailbox has work, no hook or action of Helm is in progress, and every run waits for its next
-// attempt. The operator has no counter for that, so Settle polls: it must find all three at one
+// attempt. The operator has no counter for that, so settle polls: it must find all three at one
 // moment, and that nothing has changed since the poll before. The error, after the limit for a
 // step, names what is still in progress.
-func (p *play) Settle(ctx context.Context) error {
+func (p *play) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)
 	defer cancel()
 	activity := func() [2]uint64 { return [2]uint64{p.dispatcher.turns.Load(), p.recorder.done.Load()} } // changes whenever anything happens

@@ -25,12 +25,13 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
 )
 
 // defaultStepLimit is far more than any step takes; it ends a test whose hook never returns.
 const defaultStepLimit = time.Minute
 
-// play is one play of a scenario. It is the [Driver] of its engine: the operator in it is the real
+// play is one play of a scenario. The operator in it is the real
 // one, except for its clock, its watches and the recorder in front of hooks and Helm. One goroutine
 // does the steps; the parts that hooks, actors and servers call in others (recorder, clock, http,
 // fields, the trace) share values that are replaced as a whole (supervisor.Shared).
@@ -58,7 +59,7 @@ func newPlay(s *Scenario, o Options) *play {
 		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
 	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
-	p.Driver, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
+	p.World, p.recorder = p.world, newRecorder(p.Engine, s.Given.FromGlobalHooks)
 	// Without given.clock hooks see the real time, as their authors expect of a hook that reads it.
 	if !s.Given.Clock.IsZero() {
 		p.recorder.env = p.clock.environment
@@ -94,12 +95,15 @@ func (p *play) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	lines := make([]Line, len(p.scenario.Steps))
 	for i, step := range p.scenario.Steps {
-		lines[i] = p.line(fmt.Sprintf("steps[%d]", i), step)
-	}
-	if err := p.Play(ctx, lines, func(line Line) error { return p.step(ctx, line) }); err != nil {
-		return err
+		place := fmt.Sprintf("steps[%d]", i)
+		err := p.step(ctx, place, step)
+		if err == nil {
+			err = p.settle(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", place, err)
+		}
 	}
 	p.check(ctx, "expect", p.scenario.Expect)
 	return nil
@@ -124,25 +128,25 @@ func (p *play) prepare() error {
 		return err
 	}
 	p.Cluster.Server.OnUnknownField(p.fields.note)
+	p.Cluster.Server.OnRequest(func(apiserver.Request) error { p.recorder.done.Add(1); return nil }) // something happens
 	if err := p.Cluster.Server.Start(""); err != nil {
 		return err
 	}
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
 }
 
-// give makes an object that is there before the operator. If its kind comes from a module, so is its
-// definition, as in a cluster where the module has run before.
+// give makes an object that is there before the operator. If its kind may come from a module, the definitions are made
+// before, as in a cluster where the module has run before.
 func (p *play) give(object map[string]any) error {
 	err := p.Cluster.Server.Apply(object)
-	if err == nil {
-		return nil
-	}
-	definition := p.files.definition(object["apiVersion"], object["kind"])
-	if definition == nil {
+	definitions := p.files.definitions()
+	if err == nil || len(definitions) == 0 {
 		return err
 	}
-	if err := p.Cluster.Server.Apply(definition); err != nil {
-		return err
+	for _, definition := range definitions {
+		if err := p.Cluster.Server.Apply(definition); err != nil {
+			return err
+		}
 	}
 	return p.Cluster.Server.Apply(object)
 }
@@ -200,7 +204,7 @@ func (p *play) start(ctx context.Context) error {
 	if err := p.Start(func(o *actors.Operator, _ context.Context) error { return o.Start(ctx) }); err != nil || p.Refused != nil {
 		return err
 	}
-	return p.Settle(ctx)
+	return p.settle(ctx)
 }
 
 // stop stops the operator, also when the context of the play has ended: its hooks must not outlive
@@ -218,14 +222,10 @@ func (p *play) restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// Await implements Driver. Mailboxes run in goroutines of their own here, so nothing has to be driven
-// while f waits.
-func (p *play) Await(f func() error) error { return f() }
-
-// World implements Driver: it is the one of the real operator, except for time and for watches, which
+// world is the one of the real operator, except for time and for watches, which
 // are notified of changes without a connection. A restart gets a new one, with the same recorder,
 // so that runs, faults and crontabs are counted across restarts.
-func (p *play) World() (shared.World, error) {
+func (p *play) world() (shared.World, error) {
 	client := p.Cluster.Client
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: Namespace, HistoryMax: 10, Timeout: p.options.StepTimeout,
@@ -243,12 +243,12 @@ func (p *play) World() (shared.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.helmReleases = runner, releases
-	r.crds = work.NewDefinitions(client, releases, kube.CRDOptions{
+	definitions := work.NewDefinitions(client, releases, kube.CRDOptions{
 		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored, Published: charts.Published,
 	})
 	return shared.World{
 		Services: work.Services{
-			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
+			Log: p.log, Hooks: r, Releases: r, CRDs: definitions, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
 		// Changes are reported in the goroutine that makes them.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, PromptReleaseWatch: true,

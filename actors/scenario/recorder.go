@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,36 +20,31 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/kube/objectpatch"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
-// recorder is what the actors call in place of hooks, Helm and the cluster. It passes calls on to
+// recorder is what the actors call in place of hooks and Helm. It passes calls on to
 // the real ones, records the runs of hooks, fails calls as the steps want, and knows whether a call
 // is in progress, by which the play knows when the operator is idle (idle.go). It outlives restarts
 // of the operator. Runs of several queues call it at the same time.
 type recorder struct {
 	// These are of the latest start; what is not done below they do themselves.
 	helmReleases
-	crds
 	hooks *hooks.Runner
 
-	*Cluster
-	given match.Tree      // what the hook givenHook patches
-	env   func() []string // added to the environment of runs; nil: nothing
+	faults *Faults
+	given  match.Tree      // what the hook givenHook patches
+	env    func() []string // added to the environment of runs; nil: nothing
 
 	underWay atomic.Int64  // actions in progress
-	done     atomic.Uint64 // actions that have ended
+	done     atomic.Uint64 // actions that have ended, and requests to the API server
 
-	runs     supervisor.Shared[[]hookRun]          // in the order of their ends; see takeRuns
-	crontabs supervisor.Shared[map[string]crontab] // of all hooks that were ever loaded, by crontab
+	mu       sync.Mutex
+	runs     []hookRun          // in the order of their ends; see takeRuns
+	crontabs map[string]crontab // of all hooks that were ever loaded, by crontab
 }
 
-type (
-	helmReleases = work.Releases // its own name is that of a method
-	crds         = work.CRDs
-)
+type helmReleases = work.Releases // its own name is that of a method
 
 // hookRun is a run of a hook that has ended. All lists are trees of JSON, which is what
 // expectations are compared with.
@@ -61,7 +57,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given match.Tree) *recorder {
-	return &recorder{Cluster: e.Cluster, given: given}
+	return &recorder{faults: e.Faults, given: given, crontabs: map[string]crontab{}}
 }
 
 // action notes that something is in progress until the function it returns is called. That counts
@@ -93,19 +89,14 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 // withoutTime changes a configuration so that nothing in it depends on the real clock. It keeps the
 // crontabs for the steps tick and advance, which fire them.
 func (r *recorder) withoutTime(config *hooks.Config) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, s := range config.Schedules {
-		r.crontabs.Change(func(now map[string]crontab) map[string]crontab {
-			bindings := now[s.Crontab].bindings
-			if !slices.Contains(bindings, s.Name) {
-				bindings = append(slices.Clip(bindings), s.Name)
-			}
-			after := maps.Clone(now)
-			if after == nil {
-				after = map[string]crontab{}
-			}
-			after[s.Crontab] = crontab{s.Parsed, bindings}
-			return after
-		})
+		bindings := r.crontabs[s.Crontab].bindings
+		if !slices.Contains(bindings, s.Name) {
+			bindings = append(slices.Clip(bindings), s.Name)
+		}
+		r.crontabs[s.Crontab] = crontab{s.Parsed, bindings}
 		config.Schedules[i].Parsed = never{}
 	}
 	config.Settings.ExecutionMinInterval, config.Settings.ExecutionBurst = 0, 0
@@ -127,7 +118,7 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	}
 	var result hooks.Result
 	var err error
-	if r.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+	if r.faults.TakeFile(FaultOfHook, run.Hook.Name) {
 		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
 	} else {
 		if r.env != nil {
@@ -159,7 +150,9 @@ func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
 		noted.configPatch = append(noted.configPatch, plain(op))
 	}
 	noted.objectPatches = documents(result.ObjectPatches)
-	r.runs.Change(func(runs []hookRun) []hookRun { return append(slices.Clip(runs), noted) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs = append(r.runs, noted)
 }
 
 // documents are the object patches as the hook wrote them, JSON or YAML. What cannot be
@@ -228,8 +221,8 @@ func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.An
 // Apply implements work.Releases.
 func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	defer r.action()()
-	if err := r.helmMustFail(m.Name); err != nil {
-		return helm.Outcome{}, err
+	if r.faults.Take(FaultOfHelm+m.Name, 1) > 0 {
+		return helm.Outcome{}, errHelm
 	}
 	return r.helmReleases.Apply(ctx, m)
 }
@@ -237,8 +230,8 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 // Uninstall implements work.Releases.
 func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 	defer r.action()()
-	if err := r.helmMustFail(m.Name); err != nil {
-		return false, err
+	if r.faults.Take(FaultOfHelm+m.Name, 1) > 0 {
+		return false, errHelm
 	}
 	return r.helmReleases.Uninstall(ctx, m)
 }
@@ -246,48 +239,19 @@ func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 // Purge implements work.Releases.
 func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) (bool, error) {
 	defer r.action()()
-	if err := r.helmMustFail(release); err != nil {
-		return false, err
+	if r.faults.Take(FaultOfHelm+release, 1) > 0 {
+		return false, errHelm
 	}
 	return r.helmReleases.Purge(ctx, release, how)
 }
 
-// Ours implements work.Releases.
-func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
-	defer r.action()()
-	return r.helmReleases.Ours(ctx, releases)
-}
-
-// Releases implements work.Releases.
-func (r *recorder) Releases(ctx context.Context) ([]string, error) {
-	defer r.action()()
-	return r.helmReleases.Releases(ctx)
-}
-
-// ApplyObjectPatches implements work.Objects.
-func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	defer r.action()()
-	return r.Cluster.ApplyObjectPatches(ctx, patches)
-}
-
-// EnsureCRDs implements work.CRDs.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
-	defer r.action()()
-	return r.crds.EnsureCRDs(ctx, modules)
-}
-
-// EnsureSubcharts implements work.CRDs.
-func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
-	defer r.action()()
-	return r.crds.EnsureSubcharts(ctx, m)
-}
+var errHelm = errors.New("the scenario makes Helm fail")
 
 // takeRuns are the runs since it was called last.
 func (r *recorder) takeRuns() (taken []hookRun) {
-	r.runs.Change(func(runs []hookRun) []hookRun {
-		taken = runs
-		return nil
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken, r.runs = r.runs, nil
 	return taken
 }
 
@@ -298,12 +262,8 @@ type crontab struct {
 }
 
 // schedules are the crontabs of all hooks.
-func (r *recorder) schedules() map[string]crontab { return r.crontabs.Get() }
-
-// helmMustFail counts an action of Helm, and returns its error if a step wants it to fail.
-func (r *recorder) helmMustFail(release string) error {
-	if r.Faults.Take(FaultOfHelm+release, 1) == 0 {
-		return nil
-	}
-	return fmt.Errorf("release %s: the scenario makes Helm fail", release)
+func (r *recorder) schedules() map[string]crontab {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.crontabs)
 }

@@ -47,21 +47,16 @@ func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Resul
 		o.StepTimeout = defaultStepLimit
 	}
 	results := make([]Result, len(scenarios))
-	// Only the worker that took i from next writes results[i], and it does so before it sends i to
-	// played. So the slice needs no lock.
-	next, played := make(chan int), make(chan int)
-	for range min(o.Parallel, len(scenarios)) {
-		go func() {
-			for i := range next {
-				results[i] = playOne(ctx, scenarios[i], o)
-				played <- i
-			}
-		}()
-	}
+	// Only one goroutine writes results[i], and it does so before it sends i to played. So the slice needs no lock.
+	played, slots := make(chan int), make(chan struct{}, o.Parallel)
 	go func() {
-		defer close(next)
 		for i := range scenarios {
-			next <- i
+			slots <- struct{}{}
+			go func() {
+				results[i] = playOne(ctx, scenarios[i], o)
+				<-slots
+				played <- i
+			}()
 		}
 	}()
 	for range scenarios {

@@ -42,7 +42,7 @@ func TestParseRefuses(t *testing.T) {
 		"steps next to tests":   {"tests: [{description: a}]\nsteps: []", "2:1: steps is next to tests; move it into a test"},
 		"tests of a test":       {"tests: [{tests: []}]", "1:10: a test cannot have tests"},
 		"a test that is none":   {"tests: [a]", "1:9: the scenario must be a map"},
-		"no tests":              {"tests: []", "1:1: tests must be a list of tests"},
+		"no tests":              {"tests: []", "1:1: tests: minimum 1 items"},
 		"common part is wrong":  {"given: {valus: {}}\ntests: [{description: a}]", "1:9: given.valus is unknown; did you mean values?"},
 		"a name twice":          {"tests: [{name: a, description: a}, {name: a, description: b}]", "1:36: another test has the name a"},
 		"misspelt matcher":      {"description: a\nexpect: {values: {a: {$contain: x}}}", "2:23: expect.values.a: $contain is unknown; did you mean $contains?"},
@@ -306,7 +306,7 @@ expect:
 func TestExpectationsFail(t *testing.T) {
 	scenario := func(expect string) string { return "description: d\nexpect: " + expect }
 	cases := map[string]struct{ expect, says string }{
-		"hooks":     {"{hooks: [{hook: writer.sh, binding: often}]}", "expect.hooks: [0] writer.sh often: there is no such run; these ran:\n    010-a/hooks/writer.sh beforeHelm"},
+		"hooks":     {"{hooks: [{hook: writer.sh, binding: often}]}", "expect.hooks: [0] writer.sh often: there is no such run; there were:\n    010-a/hooks/writer.sh beforeHelm"},
 		"times":     {"{hooks: [{hook: writer.sh, times: 2}]}", "there must be 2 such runs, there are 1"},
 		"patch":     {"{hooks: [{hook: writer.sh, valuesPatch: []}]}", "valuesPatch must be []"},
 		"values":    {"{values: {a: {seen: 2}}}", "expect.values: a.seen must be 2, is 1"},

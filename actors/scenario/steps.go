@@ -13,67 +13,34 @@ import (
 	"addon-operator/values"
 )
 
-// line translates a step of a scenario to the form that all scripts share, so that the engine has
-// one implementation of advance, fail, delete and so on. The schema lets a step have one key only,
-// so the order of the cases does not matter. A step such as "retry: false" gets no verb and does
-// nothing.
-func (p *play) line(place string, s step) Line {
-	l := Line{Place: place}
+// step does one step. One such as "retry: false" does nothing. An expect never ends a play: what it finds are problems,
+// so that a later expect shows what else is wrong.
+func (p *play) step(ctx context.Context, place string, s step) (err error) {
 	switch {
 	case s.Expect != nil:
-		l.Verb, l.Data = "expect", *s.Expect
+		p.check(ctx, place+".expect", *s.Expect)
 	case s.Apply != nil:
-		l.Verb, l.Data = "apply", s.Apply
-	case s.Delete != nil:
-		l.Verb, l.Data = "delete", *s.Delete
-	case s.ConfigMap != nil:
-		l.Verb, l.Data = "configmap", s.ConfigMap
-	case s.Tick != "":
-		l.Verb, l.Rest = "tick", s.Tick
-	case s.FailHook != nil:
-		l.Verb, l.Rest = "fail", fmt.Sprintf("%s %d", s.FailHook.Hook, max(s.FailHook.Times, 1))
-	case s.FailHelm != nil:
-		l.Verb, l.Rest = "fail-helm", fmt.Sprintf("%s %d", cmp.Or(s.FailHelm.Module, nameOf(p.scenario.unit.module)), max(s.FailHelm.Times, 1))
-	case s.Advance != "":
-		l.Verb, l.Rest = "advance", s.Advance
-	case s.Retry:
-		l.Verb = "retry"
-	case s.Restart:
-		l.Verb = "restart"
-	}
-	return l
-}
-
-// step does one step. Steps that carry data come first; of the others, those that only scenarios
-// have come before those of the engine. An expect never ends a play: what it finds are problems, so
-// that a later expect shows what else is wrong.
-func (p *play) step(ctx context.Context, line Line) error {
-	switch data := line.Data.(type) {
-	case expect:
-		p.check(ctx, line.Place+".expect", data)
-		return nil
-	case trees:
-		var err error
-		for _, object := range data {
+		for _, object := range s.Apply {
 			err = errors.Join(err, p.Cluster.Server.Apply(object))
 		}
-		return err
-	case match.Tree:
-		return editConfigMap(p.Cluster, data)
+	case s.Delete != nil:
+		err = p.Cluster.Delete(*s.Delete)
+	case s.ConfigMap != nil:
+		err = editConfigMap(p.Cluster, s.ConfigMap)
+	case s.Tick != "":
+		err = p.tick(s.Tick)
+	case s.FailHook != nil:
+		p.Faults.Fail(FaultOfHook+s.FailHook.Hook, max(s.FailHook.Times, 1))
+	case s.FailHelm != nil:
+		p.Faults.Fail(FaultOfHelm+cmp.Or(s.FailHelm.Module, nameOf(p.scenario.unit.module)), max(s.FailHelm.Times, 1))
+	case s.Advance != "":
+		err = p.advance(ctx, s.Advance)
+	case s.Retry:
+		err = p.retry()
+	case s.Restart:
+		err = p.restart(ctx)
 	}
-	switch line.Verb {
-	case "tick":
-		return p.tick(line.Rest)
-	case "retry":
-		return p.retry()
-	case "restart":
-		return p.restart(ctx)
-	}
-	do := Steps()[line.Verb]
-	if do == nil { // "retry: false" or "restart: false"
-		return nil
-	}
-	return do(ctx, p.Engine, line)
+	return err
 }
 
 // editConfigMap changes keys as a person would; null removes one. A ConfigMap holds only texts, so

@@ -6,9 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
-
-	"addon-operator/supervisor"
 )
 
 // Trace collects what happens in a play, in lines. Any goroutine may add one. Stamp is set before
@@ -19,14 +18,8 @@ type Trace struct {
 	// Muted: lines are left out.
 	Muted atomic.Bool
 
-	last supervisor.Shared[*traced]
-}
-
-// traced is a line, and the one before it. Such a list is never written to, so adding a line needs
-// no lock and no copy of the others.
-type traced struct {
-	line   string
-	before *traced
+	mu    sync.Mutex
+	lines []string
 }
 
 // Add appends a line.
@@ -40,17 +33,16 @@ func (t *Trace) AddLine(line string) {
 	if t.Stamp != nil {
 		line = t.Stamp(line)
 	}
-	t.last.Change(func(before *traced) *traced { return &traced{line, before} })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, line)
 }
 
 // String is the whole trace so far.
 func (t *Trace) String() string {
-	var lines []string
-	for last := t.last.Get(); last != nil; last = last.before {
-		lines = append(lines, last.line)
-	}
-	slices.Reverse(lines)
-	return strings.Join(lines, "\n")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(t.lines, "\n")
 }
 
 // Logger returns a logger whose records of a level and above become lines. Format makes a line

@@ -92,7 +92,7 @@ func startRunning(t *testing.T) *running {
 	}
 	operator := actors.New(shared.World{
 		Services: work.Services{
-			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, WriteContext: t.Context(),
+			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(trace), Releases: releases, Plans: releases, WriteContext: t.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: r.cluster.ConfigMap,

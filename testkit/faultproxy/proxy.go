@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -11,11 +13,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -60,12 +67,9 @@ type Write struct {
 // from the seed and the order of requests.
 func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	t.Helper()
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target, wrong := url.Parse(config.Host)
 	transport, err := rest.TransportFor(config)
-	if err != nil {
+	if err := errors.Join(wrong, err); err != nil {
 		t.Fatal(err)
 	}
 	p := &Proxy{
@@ -80,7 +84,7 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would print each fault
 	p.server.StartTLS()
 	t.Cleanup(func() {
-		p.cutAll()
+		p.cutAll(false)
 		p.server.CloseClientConnections()
 		p.server.Close()
 	})
@@ -94,16 +98,17 @@ const placeholder = "placeholder"
 // Kubeconfig returns the path of a file for clients of the proxy. They need no credentials.
 func (p *Proxy) Kubeconfig(t testing.TB) string {
 	t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["proxy"] = &clientcmdapi.Cluster{
-		Server:                   p.server.URL,
-		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}),
+	config := clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"proxy": {
+			Server:                   p.server.URL,
+			CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}),
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{placeholder: {Token: placeholder}},
+		Contexts:       map[string]*clientcmdapi.Context{"proxy": {Cluster: "proxy", AuthInfo: placeholder}},
+		CurrentContext: "proxy",
 	}
-	config.AuthInfos["placeholder"] = &clientcmdapi.AuthInfo{Token: placeholder}
-	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "placeholder"}
-	config.CurrentContext = "proxy"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	if err := clientcmd.WriteToFile(config, path); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -122,7 +127,7 @@ func (p *Proxy) SetDown(down bool) {
 	p.down = down
 	p.mu.Unlock()
 	if down {
-		p.cutAll()
+		p.cutAll(false)
 		p.server.CloseClientConnections()
 	}
 }
@@ -137,32 +142,28 @@ func (p *Proxy) OnWrite(see func(Write) (drop bool)) {
 }
 
 // CutWatches ends all watches.
-func (p *Proxy) CutWatches() {
+func (p *Proxy) CutWatches() { p.cutAll(true) }
+
+// cutAll ends requests in progress: all of them, or the watches.
+func (p *Proxy) cutAll(watches bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.open {
-		if o.watch != "" {
-			o.cut()
+		if o.watch == "" && watches {
+			continue
+		}
+		o.cut()
+		if watches {
 			p.counts["watch: cut, all at once"]++
 		}
 	}
 }
 
-// cutAll ends all requests in progress, watches included.
-func (p *Proxy) cutAll() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, o := range p.open {
-		o.cut()
-	}
-}
-
 // Watches lists what is watched now, sorted: path and selectors. What is watched twice is there
 // twice.
-func (p *Proxy) Watches() []string {
+func (p *Proxy) Watches() (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []string
 	for _, o := range p.open {
 		if o.watch != "" {
 			all = append(all, o.watch)
@@ -180,58 +181,70 @@ func (p *Proxy) Faults() map[string]int {
 }
 
 // serve handles one request. A panic with http.ErrAbortHandler is how a handler of net/http breaks
-// the connection (in HTTP/2 the stream) without an answer; nothing is logged then.
+// the connection (in HTTP/2 the stream) without an answer; nothing is logged then. Credentials that the client brings
+// itself, such as a token of a service account, are passed on; the transport adds its own only where there are none.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cut := context.WithCancel(r.Context())
 	defer cut()
 	r = r.WithContext(ctx)
-	fault := p.begin(r, cut)
+	fault, see := p.begin(r, cut)
 	defer p.end(r)
 	if fault.before != nil && !fault.before(w, r) {
 		return
 	}
-	see := p.writes(r)
-	write := Write{Path: r.URL.Path}
-	if see != nil {
-		write.Effect = effectOf(r)
-		if see(write) {
-			panic(http.ErrAbortHandler)
-		}
+	write := Write{Effect: r.Method + " " + resourceOf(r.URL.Path), Path: r.URL.Path}
+	if see != nil && see(write) {
+		panic(http.ErrAbortHandler)
 	}
-	resp, err := p.forward(r)
-	if err != nil {
-		panic(http.ErrAbortHandler) // a client sees a broken connection then, too
+	proxy := &httputil.ReverseProxy{
+		Transport:     p.transport,
+		FlushInterval: -1, // an event of a watch must not wait for the next one
+		ErrorLog:      p.server.Config.ErrorLog,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(p.target)
+			if r.Out.Header.Get("Authorization") == "Bearer "+placeholder {
+				r.Out.Header.Del("Authorization")
+			}
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			write.Done, write.Status = true, resp.StatusCode
+			if see != nil && see(write) {
+				return http.ErrAbortHandler
+			}
+			if fault.body != nil {
+				resp.Body = struct {
+					io.Reader
+					io.Closer
+				}{fault.body(resp.Body), resp.Body}
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	defer resp.Body.Close()
-	if see != nil {
-		write.Done, write.Status = true, resp.StatusCode
-		if see(write) {
-			panic(http.ErrAbortHandler)
-		}
-	}
-	answer(w, resp, fault.body)
+	proxy.ServeHTTP(w, r)
 }
 
 // begin notes a request and draws what happens to it. It draws as many numbers for each request,
-// disturbed or not, so that another rate does not change the faults that later ones may get.
-func (p *Proxy) begin(r *http.Request, cut context.CancelFunc) fault {
+// disturbed or not, so that another rate does not change the faults that later ones may get. see is called with the
+// request if it changes something and a test wants to know.
+func (p *Proxy) begin(r *http.Request, cut context.CancelFunc) (f fault, see func(Write) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down { // it came on a connection that SetDown has not closed yet
 		cut()
 	}
 	p.open[r] = opened{watchOf(r), cut}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		see = p.onWrite
+	}
 	drawn, which, measure := p.draw.Float64(), p.draw.IntN(1<<20), p.draw.Float64()
 	if drawn >= p.rate {
-		return fault{}
+		return fault{}, see
 	}
-	kinds := requestFaults()
-	if watchOf(r) != "" {
-		kinds = watchFaults()
-	}
+	kinds := faults(watchOf(r) != "")
 	kind := kinds[which%len(kinds)]
 	p.counts[kind.name]++
-	return kind.make(measure)
+	return kind.make(measure), see
 }
 
 func (p *Proxy) end(r *http.Request) {
@@ -239,62 +252,6 @@ func (p *Proxy) end(r *http.Request) {
 	defer p.mu.Unlock()
 	delete(p.open, r)
 }
-
-// writes returns the function to call with this request; nil for one that changes nothing, or when
-// no test sees writes.
-func (p *Proxy) writes(r *http.Request) func(Write) bool {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.onWrite
-}
-
-// forward sends a request to the API server. Credentials that the client brings itself, such as a
-// token of a service account, are passed on; the transport adds its own only where there are none.
-func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
-	out := r.Clone(r.Context())
-	out.URL.Scheme, out.URL.Host = p.target.Scheme, p.target.Host
-	out.Host, out.RequestURI = "", ""
-	out.Header.Del("Connection")
-	if out.Header.Get("Authorization") == "Bearer "+placeholder {
-		out.Header.Del("Authorization")
-	}
-	return p.transport.RoundTrip(out)
-}
-
-// answer passes a response on, changed by body if that is not nil. It flushes after each read: an
-// event of a watch must not wait for the next one.
-func answer(w http.ResponseWriter, resp *http.Response, body func(io.Reader) io.Reader) {
-	maps.Copy(w.Header(), resp.Header)
-	w.WriteHeader(resp.StatusCode)
-	var from io.Reader = resp.Body
-	if body != nil {
-		from = body(from)
-	}
-	flush := http.NewResponseController(w)
-	if resp.ContentLength < 0 { // a watch is answered before its first event
-		_ = flush.Flush() // the client may be gone
-	}
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		if _, failed := w.Write(buffer[:n]); failed != nil {
-			return
-		}
-		_ = flush.Flush() // the client may be gone
-		if err != nil {
-			if err != io.EOF { // only io.EOF itself is the end of a body
-				panic(http.ErrAbortHandler)
-			}
-			return
-		}
-	}
-}
-
-// effectOf names a write by its method and resource; see Write.Effect.
-func effectOf(r *http.Request) string { return r.Method + " " + resourceOf(r.URL.Path) }
 
 // listener refuses connections while the proxy is down: it closes them at once. To close the
 // listener itself would give its port away, and clients could not find the proxy again.
@@ -305,17 +262,142 @@ type listener struct {
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		l.proxy.mu.Lock()
-		down := l.proxy.down
-		l.proxy.mu.Unlock()
-		if !down {
-			return c, nil
-		}
+	c, err := l.Listener.Accept()
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if err == nil && l.proxy.down {
 		_ = c.Close() // that is the refusal
 	}
+	return c, err
+}
+
+// fault is what happens to one request; the zero value is none. before is called instead of the
+// forwarding, and goes on to it if it returns true; body changes the body of the answer while it is
+// passed on. Either may be nil.
+type fault struct {
+	before func(http.ResponseWriter, *http.Request) bool
+	body   func(io.Reader) io.Reader
+}
+
+// kind makes faults of one sort; the measure, from 0 to 1, says how long or how much.
+type kind struct {
+	name string
+	make func(measure float64) fault
+}
+
+// hangs is how long a request without an answer lasts, if its client does not give up before.
+const hangs = 3 * time.Second
+
+// faults are those of watches, or of other requests. A lost request never reaches the API server; of a lost or cut
+// answer, the API server has done what was asked. After 410 and "expired" of a watch, a client must list again; after
+// the others it may continue with the last resourceVersion that it has seen.
+func faults(watch bool) []kind {
+	kinds := []kind{
+		{"answer 429 with Retry-After", refusal(http.StatusTooManyRequests, "TooManyRequests", "1")},
+		{"answer 500", refusal(http.StatusInternalServerError, "InternalError", "")},
+		{"slow", func(m float64) fault { return waits(time.Duration(m*800)*time.Millisecond, true) }},
+		{"answer cut", func(m float64) fault { return cutAfter(int64(m*2500) + 1) }},
+	}
+	if watch {
+		return append(kinds,
+			kind{"watch: answer 410", refusal(http.StatusGone, "Expired", "")},
+			kind{"watch: expired at once", func(float64) fault { return expired() }},
+			kind{"watch: ended", func(m float64) fault { return endsAfter(time.Duration(m * float64(2*time.Second))) }},
+		)
+	}
+	return append(kinds,
+		kind{"answer 503", refusal(http.StatusServiceUnavailable, "ServiceUnavailable", "")},
+		kind{"answer 504", refusal(http.StatusGatewayTimeout, "Timeout", "")},
+		kind{"no answer", func(float64) fault { return waits(hangs, false) }},
+		kind{"request lost", func(float64) fault { return waits(0, false) }},
+		kind{"answer lost", func(float64) fault { return cutAfter(0) }},
+	)
+}
+
+// status is what an API server writes about a failure.
+func status(code int, reason string) string {
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault of the test","reason":%q,"code":%d}`, reason, code)
+}
+
+// instead answers in place of the API server. The client may be gone.
+func instead(code int, text, retryAfter string) fault {
+	return fault{before: func(w http.ResponseWriter, _ *http.Request) bool {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+		return false
+	}}
+}
+
+// refusal answers with a Status. retryAfter is in seconds; "" sends no such header.
+func refusal(code int, reason, retryAfter string) func(float64) fault {
+	return func(float64) fault { return instead(code, status(code, reason), retryAfter) }
+}
+
+// expired is a watch whose first event says that its resourceVersion is too old.
+func expired() fault {
+	return instead(http.StatusOK, `{"type":"ERROR","object":`+status(http.StatusGone, "Expired")+"}\n", "")
+}
+
+// waits holds a request up, and then lets it go on or loses it.
+func waits(duration time.Duration, goesOn bool) fault {
+	return fault{before: func(_ http.ResponseWriter, r *http.Request) bool {
+		timer := time.NewTimer(duration)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+		}
+		if !goesOn {
+			panic(http.ErrAbortHandler)
+		}
+		return true
+	}}
+}
+
+// cutAfter breaks the connection after some bytes of the answer: its body ends with an error.
+func cutAfter(bytes int64) fault {
+	return fault{body: func(from io.Reader) io.Reader {
+		return io.MultiReader(io.LimitReader(from, bytes), iotest.ErrReader(errors.New("the connection is cut")))
+	}}
+}
+
+// endsAfter ends a watch in good order, as an API server does after its timeout. The copy into the
+// pipe ends with the request, whose body is closed then, or at its next write, which the closed
+// pipe refuses.
+func endsAfter(limit time.Duration) fault {
+	return fault{body: func(from io.Reader) io.Reader {
+		reader, writer := io.Pipe()
+		time.AfterFunc(limit, func() { _ = writer.Close() }) // a pipe cannot fail
+		go func() {
+			_, err := io.Copy(writer, from)
+			_ = writer.CloseWithError(err)
+		}()
+		return reader
+	}}
+}
+
+// watchOf names what a request watches, "" if it watches nothing: the path and the selectors,
+// without the parameters that differ each time, such as the resourceVersion.
+func watchOf(r *http.Request) string {
+	query := r.URL.Query()
+	if w := query.Get("watch"); w != "true" && w != "1" {
+		return ""
+	}
+	return strings.Join(strings.Fields(r.URL.Path+" "+query.Get("labelSelector")+" "+query.Get("fieldSelector")), " ")
+}
+
+// resource is in a path such as /apis/apps/v1/namespaces/default/deployments/web. A namespace itself is the resource
+// namespaces.
+var resource = regexp.MustCompile(`^/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/[^/]+)?/([^/]+)`)
+
+// resourceOf takes the resource out of a path; one that names no resource is named as a whole.
+func resourceOf(path string) string {
+	if found := resource.FindStringSubmatch(path); found != nil {
+		return found[1]
+	}
+	return url.PathEscape(path)
 }

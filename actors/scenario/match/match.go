@@ -1,6 +1,7 @@
 package match
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -37,6 +38,18 @@ type Value struct{ Any any }
 func (v *Value) UnmarshalJSON(data []byte) (err error) {
 	v.Any, err = values.ParseJSON(data)
 	return err
+}
+
+// List is a list, or one element of it.
+type List[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *List[T]) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return json.Unmarshal(data, (*[]T)(l))
+	}
+	*l = make(List[T], 1)
+	return json.Unmarshal(data, &(*l)[0])
 }
 
 // matchers are what may stand in the place of a value. A map whose keys are all names of matchers
@@ -100,8 +113,10 @@ func CheckMatchers(path []string, want any, report func(path []string, text stri
 		for _, key := range slices.Sorted(maps.Keys(w)) {
 			at := append(slices.Clone(path), key)
 			m, is := known[key]
+			_, alone := AsMatchers(w)
 			switch best := values.Nearest(key, names); {
-			case is && len(w) > 1 && !areMatchers(w):
+			case key == "$count" && w["kind"] != nil: // how many objects there must be, not how a field of one is
+			case is && !alone:
 				report(at, fmt.Sprintf("%s is a matcher, but there are other keys next to it; write it below the key that it applies to", key))
 			case is:
 				if err := m.check(w[key]); err != nil {
@@ -113,11 +128,6 @@ func CheckMatchers(path []string, want any, report func(path []string, text stri
 			CheckMatchers(at, w[key], report)
 		}
 	}
-}
-
-func areMatchers(w map[string]any) bool {
-	_, all := AsMatchers(w)
-	return all
 }
 
 // Difference lists where got is not what is wanted, each place with both. The comparison is

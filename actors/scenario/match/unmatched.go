@@ -45,29 +45,24 @@ func Unmatched[G fmt.Stringer, W Wanted[G]](want []W, got []G, what string) (pro
 		}
 		switch times := w.Exactly(); {
 		case times != nil && matched != *times:
-			problems = append(problems, fmt.Sprintf("%s: there must be %d such %ss, there are %d; %s", place, *times, what, matched, were(got, what)))
+			problems = append(problems, fmt.Sprintf("%s: there must be %d such %ss, there are %d; %s", place, *times, what, matched, were(got)))
 		case times == nil && matched == 0 && nearest != nil:
 			problems = append(problems, fmt.Sprintf("%s: the most similar %s differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
 		case times == nil && matched == 0:
-			problems = append(problems, fmt.Sprintf("%s: there is no such %s; %s", place, what, were(got, what)))
+			problems = append(problems, fmt.Sprintf("%s: there is no such %s; %s", place, what, were(got)))
 		}
 	}
 	return problems
 }
 
 // were lists all runs or calls, those that other entries have taken, too.
-func were[G fmt.Stringer](got []G, what string) string {
-	var lines []string
-	for _, g := range got {
-		lines = append(lines, "    "+g.String())
-	}
-	switch {
-	case what != "run" && len(lines) == 0:
+func were[G fmt.Stringer](got []G) string {
+	if len(got) == 0 {
 		return "there was none"
-	case what != "run":
-		return "there were:\n" + strings.Join(lines, "\n")
-	case len(lines) == 0:
-		return "no hook ran"
 	}
-	return "these ran:\n" + strings.Join(lines, "\n")
+	text := "there were:"
+	for _, g := range got {
+		text += "\n    " + g.String()
+	}
+	return text
 }

@@ -1,8 +1,6 @@
 package standin
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -21,16 +19,7 @@ import (
 const mostCalls = 1000
 
 // Answers are one answer or a list of them.
-type Answers []answer
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (a *Answers) UnmarshalJSON(data []byte) error {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return json.Unmarshal(data, (*[]answer)(a))
-	}
-	*a = make(Answers, 1)
-	return json.Unmarshal(data, &(*a)[0])
-}
+type Answers = match.List[answer]
 
 // answer is what a stand-in for a command writes, and how it exits.
 type answer struct {

@@ -1,0 +1,146 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
+)
+
+// outside is what the actors of a script call in place of hooks, Helm, definitions and objects: each action leaves lines
+// in the trace, takes its time, and fails, as the script says.
+type outside struct {
+	cluster  *scenario.Cluster
+	trace    *scenario.Trace
+	faults   *scenario.Faults
+	sched    *scheduler // nil: each goroutine goes on when it wakes
+	observer *observer
+}
+
+// The kinds of actions that only scripts of testkit disturb, and the ways to fail that only they have: a panic, and an API
+// whose server does not answer.
+const (
+	faultOfCRDs    = "crds "
+	faultOfObjects = "objects " // all object patches; there is no name
+	refusals       = "refused " // single operations of them
+	faultOfModules = "modules "
+	panics         = "panic "
+	away           = "away "
+)
+
+var errScripted = errors.New("the script makes it fail")
+
+// act begins an action with a line of the trace, lets it take its time, and returns the error with which it fails, if it
+// must: it has changed nothing by then. The action of a dead operator ends here.
+func (o *outside) act(ctx context.Context, kind, name, line string) error {
+	o.sched.await(kind + name) // other goroutines may begin, or wake, at the same instant
+	if line != "" {
+		o.trace.AddLine(line)
+	}
+	if d := o.faults.Lasts(kind + name); d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+		o.sched.await(kind + name)
+	}
+	switch {
+	case o.faults.Dead.Load():
+		return scenario.ErrDead
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case o.faults.Take(panics+kind+name, 1) > 0:
+		panic("the script makes it panic")
+	case o.faults.Take(away+kind+name, 1) > 0:
+		return &helm.Error{Kind: helm.Away, Release: name, Err: errors.New("APIService v1.things is not available")}
+	case o.faults.Take(kind+name, 1) > 0:
+		return errScripted
+	}
+	return nil
+}
+
+// askConfig ends the name of the call of a hook for its configuration, so that it fails and lasts independently of the
+// hook's runs.
+const askConfig = " --config"
+
+// CheckObjectPatches implements work.Objects.
+func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return o.cluster.Objects.CheckObjectPatches(ctx, patches)
+}
+
+// ApplyObjectPatches implements work.Objects. Of the operations that a script lets the API server
+// refuse, it counts those of this run, and refuses that many from the first one on; the others are
+// executed, as by the real one (K5). Those that were refused are among the ones to repeat.
+func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	refused := o.faults.Take(refusals, len(patches))
+	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
+		return patches, err
+	}
+	left, err = o.cluster.Objects.ApplyObjectPatches(ctx, patches[refused:])
+	o.sched.await("patches " + fmt.Sprint(patches))
+	if refused > 0 {
+		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the script makes the API server refuse it", patches[0]), err)
+	}
+	return left, err
+}
+
+// crds are the definitions of modules.
+type crds struct {
+	work.CRDs
+	*outside
+}
+
+// EnsureCRDs implements work.CRDs.
+func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+	for _, m := range modules {
+		if _, absent := os.Stat(filepath.Join(m.Dir, "crds")); absent == nil {
+			c.trace.Add("CRDs of %s", filepath.Base(m.Dir))
+			err = errors.Join(err, c.act(ctx, faultOfCRDs, "", ""))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.CRDs.EnsureCRDs(ctx, modules)
+}
+
+// Record implements shared.Notices: the Events that people see are lines of the trace.
+func (o *outside) Record(n kube.Notice) {
+	where := "event"
+	if n.OnConfigMap {
+		where = "event on the ConfigMap"
+	}
+	o.trace.Add("%s: %s: %s", where, n.Reason, firstLine(n.Message))
+}
+
+// lastValid keeps the last valid content of the ConfigMap in a Secret of the cluster, and notes in the trace when it
+// changes.
+type lastValid struct {
+	kube.LastValidStore
+	trace *scenario.Trace
+	said  string
+}
+
+// Write implements shared.LastValid.
+func (v *lastValid) Write(ctx context.Context, kept kube.LastValid) error {
+	err := v.LastValidStore.Write(ctx, kept)
+	line := fmt.Sprintf("last valid values: operator keeps %q", kept.Config)
+	if len(kept.Secret) > 0 || strings.Contains(v.said, "Secret") {
+		line += fmt.Sprintf(" and of the Secret %q", kept.Secret)
+	}
+	if err == nil && line != v.said {
+		v.said = line
+		v.trace.AddLine(line)
+	}
+	return err
+}
