@@ -188,6 +188,7 @@ type apply struct {
 	installer installer
 	absent    []Object // rendered objects that do not exist, or count as such (Module.Gone)
 	surveyed  bool     // the owners of all objects were checked, which holds for later steps, too
+	assumed   bool     // the state is from memory: see assume
 	held      *Hold    // what a person would have to allow, in a plan
 }
 
@@ -210,8 +211,8 @@ func (a *apply) run() (Outcome, error) {
 			return a.skip(reason)
 		}
 		if a.unequal() {
-			if outcome, held := a.hold(); held {
-				return outcome, nil
+			if outcome, held, err := a.hold(); held || err != nil {
+				return outcome, err
 			}
 		}
 		level := slog.LevelDebug // the outcome has these
@@ -222,6 +223,8 @@ func (a *apply) run() (Outcome, error) {
 		outcome, err := a.take(step, reason)
 		var corrupted *corruptedError
 		switch {
+		case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
+			err = a.check() // nothing was written
 		case errors.As(err, &corrupted):
 			err = a.drop(corrupted)
 		case err == nil && outcome.Action != "":
@@ -269,7 +272,7 @@ func (a *apply) skip(reason string) (Outcome, error) {
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
-	state, err := a.op.home.records.read(a.op.ctx, a.op.release)
+	state, err := a.assume()
 	if err != nil {
 		return a.op.namespaceFirst(err)
 	}
@@ -281,6 +284,21 @@ func (a *apply) check() (err error) {
 		}
 	}
 	return a.findAbsent()
+}
+
+// assume reads the state of the release, or takes it from memory if that demands an upgrade: before the first write, an
+// upgrade reads the newest record in the version that was assumed, and its own record must not exist. If either is not
+// so, run reads the state.
+func (a *apply) assume() (State, error) {
+	records := a.op.home.records
+	state := records.remembered(a.op.release)
+	last, known := state.Last()
+	a.assumed = !a.assumed && known && a.manifest.record == "" && last.Status == release.StatusDeployed && last.Checksum != "" &&
+		last.Checksum != a.manifest.checksum && last.labels[InputsLabel] != a.manifest.inputs
+	if a.assumed {
+		return state, nil
+	}
+	return records.read(a.op.ctx, a.op.release)
 }
 
 // findAbsent looks for what the release lacks. If its newest revision is not deployed, the chart is

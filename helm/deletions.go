@@ -44,9 +44,13 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 		}
 		for _, u := range objects {
 			o := manifest.Of(u)
+			if u.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+				kept = append(kept, o)
+				continue
+			}
 			served, err := l.kinds.Served(o.GVK)
 			if meta.IsNoMatchError(err) {
-				op.unserved = append(op.unserved, o)
+				op.unserve(o)
 				continue
 			}
 			if err != nil {
@@ -143,13 +147,13 @@ func deletesClaims(op *operation, o Object) (bool, error) {
 	return policy == "Delete" && len(claims) > 0, nil
 }
 
-// remove deletes objects that have left the chart. Unlike Helm it returns an error if one cannot be deleted: the
+// remove deletes objects that are not wanted any more. Unlike Helm it returns an error if one cannot be deleted: the
 // revision has failed then, and the next one finds the object in its record.
 func (op *operation) remove(objects []Object) error {
 	var errs []error
 	for _, o := range objects {
 		if err := op.removeOne(o); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
+			errs = append(errs, fmt.Errorf("delete %s: %w", o, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -172,6 +176,9 @@ func (op *operation) removeOne(o Object) error {
 	}
 	if err != nil {
 		return err
+	}
+	if op.uninstalls != "" {
+		return nil
 	}
 	if op.removed++; op.removed <= maxNamedObjects {
 		op.log.Info("an object that has left the chart is deleted", "object", o.String())
@@ -206,32 +213,24 @@ func (op *operation) warnAbout(objects []Object, why string) {
 	op.log.Warn(why, "objects", names, "count", len(objects))
 }
 
-// reportUnserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists
-// them any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
-func (op *operation) reportUnserved() {
-	var objects []Object
-	seen := map[Object]bool{}
-	for _, o := range op.unserved {
-		if id := op.home.live.identity(o); !seen[id] {
-			seen[id] = true
-			objects = append(objects, o)
-		}
+// unserve notes an object that is not deleted, because the API server has its kind in no version. Nothing lists it any more,
+// and it may exist: another version of Kubernetes, or a definition, may serve it again.
+func (op *operation) unserve(o Object) {
+	if text := fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()); !slices.Contains(op.unserved, text) {
+		op.unserved = append(op.unserved, text)
 	}
-	if len(objects) == 0 || op.home.dry != nil {
+}
+
+// reportUnserved reports what unserve has noted.
+func (op *operation) reportUnserved() {
+	if len(op.unserved) == 0 || op.home.dry != nil {
 		return
 	}
-	var names []string
-	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
-		names = append(names, fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()))
-	}
-	const what = "objects cannot be deleted, because the API server does not serve their kinds in any version; " +
+	names := op.unserved[:min(len(op.unserved), maxNamedObjects)]
+	const text = "objects cannot be deleted, because the API server does not serve their kinds in any version; " +
 		"delete them when it does"
-	op.log.Warn(what, "objects", names, "count", len(objects))
+	op.log.Warn(text, "objects", names, "count", len(op.unserved))
 	if op.home.options.Notify != nil {
-		more := ""
-		if n := len(objects) - len(names); n > 0 {
-			more = fmt.Sprintf(" and %d more", n)
-		}
-		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s%s", op.release, what, strings.Join(names, ", "), more))
+		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s (%d in all)", op.release, text, strings.Join(names, ", "), len(op.unserved)))
 	}
 }

@@ -218,6 +218,8 @@ func adviceFor(kind Kind, text string) string {
 		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again; to let the operator do that, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
 		return "another client wrote the same object or release at the same time, and the next attempt reads it again; if this continues, look for another operator, a helm command or a controller that does so"
+	case strings.Contains(text, `namespaces "`) && strings.Contains(text, "not found"):
+		return "create it, or allow the operator to create namespaces"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
 		return adviceUnknownKind
 	case kind == Invalid && strings.Contains(text, "is forbidden: User ") && strings.Contains(text, " cannot "):

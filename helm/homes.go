@@ -55,7 +55,7 @@ func newHome(o Options, c *connection, all *homes) (*home, error) {
 	}
 	h := &home{
 		connection: c, options: o, homes: all, locks: all.locks,
-		records: &records{client: c.metadata, driver: o.Driver, namespace: o.Namespace},
+		records: newRecords(c.metadata, o.Driver, o.Namespace),
 		objects: o.Driver.objects(core, o.Namespace),
 		live:    &live{connection: c, namespace: o.Namespace, presence: o.Presence, log: o.Log},
 	}
@@ -276,14 +276,9 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := there.isOurs(ctx, m.Name)
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, problem(Invalid, m.Name, "it was installed in namespace %s, module.yaml now sets %s, and the operator may not read whether it is still in %s; set namespace: %s again, or allow reading %s there: %w",
-			at, wanted.options.Namespace, at, at, h.root.options.Driver.Resource().Resource, err)
-	case err != nil:
+	if is, err := there.isOurs(ctx, m.Name); err != nil {
 		return nil, fail(err)
-	case !is:
+	} else if !is {
 		return wanted, nil
 	}
 	fix := fmt.Sprintf("set namespace: %s in module.yaml again", at)
@@ -323,9 +318,7 @@ func (op *operation) point(s State) error {
 	root := h.homes.root.objects
 	_, err := root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // of a release that is gone; its label may name another namespace
-		if err = root.Delete(op.ctx, pointerName(op.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
-			_, err = root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
-		}
+		_, err = root.Update(op.ctx, h.pointer(op.release), metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("record in namespace %s that the release is in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
@@ -368,19 +361,10 @@ func (op *operation) createNamespace() error {
 	if err != nil {
 		return err
 	}
-	err = client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()
-	if err == nil || apierrors.IsForbidden(err) { // a missing one then shows when the record is created
-		return nil
-	}
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read namespace %s: %w", name, err)
-	}
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	err = client.Post().Resource("namespaces").Body(object).Do(op.ctx).Error()
 	switch {
-	case apierrors.IsAlreadyExists(err):
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("namespace %s of the release does not exist and may not be created; create it, or allow the operator to create namespaces: %w", name, err)
+	case apierrors.IsAlreadyExists(err), apierrors.IsForbidden(err): // a missing one then shows when the record is created
 	case err != nil:
 		return fmt.Errorf("create namespace %s of the release: %w", name, err)
 	case op.home.dry == nil:

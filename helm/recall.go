@@ -2,11 +2,9 @@ package helm
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/helm/charts"
-	"addon-operator/helm/kinds"
 )
 
 // RenderedAnnotation is on the newest record of a release, and has the names of its objects. Charts that use lookup,
@@ -43,20 +40,13 @@ type note struct {
 // when that is not known, so that the chart is rendered. If an API does not answer, a question of
 // the templates about it has no answer, so nothing is recalled. A dry run needs the manifest
 // itself.
-func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
-	last, ok := h.records.remembered(op.release)
-	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+func (h *home) recall(op *operation, source string) *rendered {
+	last, ok := h.records.remembered(op.release).Last()
+	if !ok || h.dry != nil || len(h.kinds.Away()) > 0 || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" ||
+		h.homes.inputs.of(op.ctx, op.release) != (input{last.id(), source}) {
 		return nil
 	}
-	in := h.homes.inputs.of(op.ctx, op.release)
-	if in.Record != last.id() {
-		return nil
-	}
-	result := &rendered{checksum: last.Checksum, record: last.id(), lists: in.Lists, ends: map[Object]bool{}}
-	result.answers, ok = kinds.NewAsked(op.capabilities, h.kinds.Away()).Answer(in.Has, in.Lists)
-	if !ok || in.Inputs != h.renderer.inputsOf(op, ch, values, result.answers, in.Lists) {
-		return nil
-	}
+	result := &rendered{checksum: last.Checksum, record: last.id(), ends: map[Object]bool{}}
 	var n note
 	if json.Unmarshal([]byte(last.note), &n) != nil {
 		return nil
@@ -77,7 +67,7 @@ func (t *target) forReal() (err error) {
 	ended := t.module.observed(Template)
 	defer func() { ended(err) }()
 	t.op.home.renderer.renders.forget(t.op.release)
-	nothing := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
+	nothing := func(*operation, string) *rendered { return nil }
 	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, nothing); err != nil {
 		return renderProblem(t.op.ctx, t.op, t.module, err)
 	}
@@ -89,7 +79,6 @@ func (t *target) forReal() (err error) {
 // does not render differently each time. It is empty, too, for charts that must be rendered each
 // time, and for too many objects.
 func (t *target) describe(rel *release.Release) string {
-	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row may print the same time, and later ones not
 	m := t.manifest
 	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed || m.volatile ||
 		mentions(t.module, t.chart, clock) || t.op.home.renderer.recorded(rel) != m.checksum {
@@ -110,6 +99,9 @@ func (t *target) describe(rel *release.Release) string {
 	return string(text)
 }
 
+// clock finds templates that may print the time: two renders in a row may print the same one, and later ones not.
+const clock = `\{\{[^}]*\b(now|ago)\b`
+
 // mentions looks for an expression in all that may be a template: files of the chart and, because
 // of tpl, the values.
 func mentions(m Module, ch *charts.Chart, expression string) bool {
@@ -123,7 +115,7 @@ func (t *target) remember() {
 	last, _ := t.store.state.Last()
 	m := t.manifest
 	if t.op.home.dry == nil && m.record == "" && last.note != "" && last.labels[ChecksumLabel] == m.checksum {
-		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, &input{last.id(), m.inputs, sortedKeys(m.answers), m.lists})
+		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, &input{last.id(), m.source})
 	}
 }
 
@@ -151,10 +143,8 @@ type inputs struct {
 
 // input is what one record was rendered from.
 type input struct {
-	Record string   `json:"record"` // its id
-	Inputs string   `json:"inputs"` // renderer.inputsOf
-	Has    []string `json:"has,omitempty"`
-	Lists  bool     `json:"lists,omitempty"`
+	Record string `json:"record"` // its id
+	Inputs string `json:"inputs"` // rendered.source
 }
 
 // of returns what a release was rendered from; the zero value when that is not known.
@@ -188,7 +178,7 @@ func (i *inputs) put(ctx context.Context, release string, in *input) {
 	defer i.mu.Unlock()
 	i.read(ctx)
 	known, is := i.known[release]
-	if i.known == nil || in == nil && !is || in != nil && is && known.same(*in) {
+	if i.known == nil || in == nil && !is || in != nil && known == *in {
 		return
 	}
 	if delete(i.known, release); in != nil {
@@ -197,10 +187,6 @@ func (i *inputs) put(ctx context.Context, release string, in *input) {
 	if i.due == nil {
 		i.due = time.AfterFunc(inputsPause, i.write)
 	}
-}
-
-func (in input) same(other input) bool {
-	return in.Record == other.Record && in.Inputs == other.Inputs && in.Lists == other.Lists && slices.Equal(in.Has, other.Has)
 }
 
 // write writes the object. After a failure it is read again with the next change.

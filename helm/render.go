@@ -33,16 +33,14 @@ const checksumBytes = 20
 // the other (locks), so the fields that are computed late need no lock.
 type rendered struct {
 	checksum string
-	former   string          // the checksum that older operators made, with the tests of the chart
 	objects  []Object        // without the objects of hooks (H14)
 	ends     map[Object]bool // those of them that end by themselves (H13)
 	hooks    bool            // the chart has Helm hooks, apart from tests
 	volatile bool            // lookup was used: the cluster is an input too
-	inputs   string          // checksum of all that it was made from
-	lookups  string          // checksum of what lookup found; empty when it was not used
-	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
-	answers  map[string]bool // to what templates have asked about the kinds of the API server
-	lists    bool            // they did more with these than to ask for some
+	answers  any             // to what templates have asked about the kinds of the API server
+	inputs   string          // checksum of all that it was made from, with these answers
+	source   string          // the same with all kinds
+	record   string          // the record that it was recalled from (Revision.id), which has no hooks or inputs; empty: it was rendered
 }
 
 // renders remembers the last render of each release. The same chart, values and capabilities give
@@ -102,7 +100,7 @@ type renderer struct {
 
 // recall returns what is known of the manifest of a chart without a render; nil when nothing is, or
 // when it must not be used (forReal). home.recall is the one that looks into the record.
-type recall func(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered
+type recall func(op *operation, source string) *rendered
 
 // render returns the render of a module, from memory or what recall finds when nothing it depends
 // on has changed.
@@ -115,12 +113,13 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 	if known := r.renders.get(m.Name, key); known != nil {
 		return known, nil
 	}
-	if key.result = recall(op, ch, sum); key.result == nil {
+	source := r.inputsOf(op, ch, sum, op.capabilities.APIVersions)
+	if key.result = recall(op, source); key.result == nil {
 		if key.result, _, err = r.renderAgain(op, m, ch); err != nil {
 			return nil, err
 		}
+		key.result.inputs, key.result.source = r.inputsOf(op, ch, sum, key.result.answers), source
 	}
-	key.result.inputs = r.inputsOf(op, ch, sum, key.result.answers, key.result.lists)
 	r.renders.put(m.Name, key)
 	return key.result, nil
 }
@@ -134,11 +133,11 @@ func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (resul
 	if result, err = r.digest(files); err != nil {
 		return nil, nil, err
 	}
-	if result.volatile = lookup.used; lookup.used {
-		result.lookups = lookup.sum()
+	result.volatile = lookup.used
+	answers, lists := lookup.asked.Answers()
+	if result.answers = answers; lists || len(answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`) {
+		result.answers = op.capabilities.APIVersions // sorted
 	}
-	result.answers, result.lists = lookup.asked.Answers()
-	result.lists = result.lists || len(result.answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`)
 	return result, files, nil
 }
 
@@ -208,7 +207,7 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &rendered{former: r.sum(manifests, all), ends: map[Object]bool{}}
+	result := &rendered{ends: map[Object]bool{}}
 	hooks := slices.DeleteFunc(all, isTest)
 	result.hooks, result.checksum = len(hooks) > 0, r.sum(manifests, hooks)
 	return result, r.checkObjects(manifests, result)

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
-
-	"addon-operator/helm/manifest"
 )
 
 // takes is what an operation takes over from releases whose module is gone, as after a rename
@@ -190,13 +188,13 @@ func (l *live) recorded(s *store) (all []Object, err error) {
 		manifests = append(manifests, newest.Manifest)
 	}
 	for _, text := range manifests {
-		found, err := manifest.Parse(text)
+		found, err := objectsOf(text)
 		if err != nil {
 			return nil, err
 		}
-		for _, u := range found {
-			if o, _, err := l.resolve(manifest.Of(u)); err == nil {
-				all = append(all, o)
+		for _, o := range found {
+			if resolved, _, err := l.resolve(o); err == nil {
+				all = append(all, resolved)
 			}
 		}
 	}

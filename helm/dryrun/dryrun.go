@@ -247,26 +247,6 @@ func (r *Objects) Changes() []Change {
 	})
 }
 
-// Records is a transport that answers writes of release records as if they were stored, with what
-// was sent. Nothing is sent, not even a dry run. Reads are passed on, so a plan begins with the
-// real history.
-type Records struct{ Next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t Records) RoundTrip(req *http.Request) (*http.Response, error) {
-	switch req.Method {
-	case http.MethodGet:
-		return t.Next.RoundTrip(req)
-	case http.MethodPost, http.MethodPut:
-		body, err := bodyOf(req)
-		if err != nil {
-			return nil, err
-		}
-		return respond(req, http.StatusOK, req.Header.Get("Content-Type"), body), nil
-	}
-	return respondStatus(req, http.StatusOK, ""), nil
-}
-
 func bodyOf(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
