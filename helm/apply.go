@@ -123,7 +123,6 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.live.follow(a.manifest.objects)
-	defer a.op.deletedMore()
 	defer a.op.takes.end()
 	outcome, err := a.run()
 	switch {
@@ -442,14 +441,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
 }
 
-// drop removes a corrupted record. One that another client has removed meanwhile is as good.
+// drop removes a corrupted record.
 func (a *apply) drop(c *corruptedError) (err error) {
 	ended := a.module.observed(Fallback)
 	defer func() { ended(err) }()
-	a.op.log.Warn("a corrupted release record is removed; the revision before it is used", "secret", c.secret, "err", c.err)
-	_, err = a.store.Delete(c.secret)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil
-	}
-	return err
+	return a.store.drop(c, "the revision before it is used")
 }

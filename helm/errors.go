@@ -114,21 +114,6 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
-// Advised is an error of Apply with better advice, from a caller that has more information about the cause:
-// for an unknown kind, which module has its definition. It replaces only the general advice for
-// unknown kinds; any other advice remains.
-func Advised(err error, advice string) error {
-	var problem *Error
-	if !errors.As(err, &problem) {
-		return fmt.Errorf("%w; %s", err, advice)
-	}
-	better := opaque{text: problem.Err.Error(), public: public(problem.Err), advice: advice, cause: problem.Err}
-	if o, ok := problem.Err.(*opaque); ok && o.advice == adviceUnknownKind { //nolint:errorlint // not what it wraps
-		better.text, better.public, better.cause = o.text, o.public, o.cause
-	}
-	return &Error{Kind: problem.Kind, Release: problem.Release, Err: &better}
-}
-
 // opaque shows a cleaned text and keeps the cause for errors.Is and errors.As.
 type opaque struct {
 	text, advice string

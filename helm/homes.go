@@ -185,7 +185,7 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 		if home.isRoot() {
 			continue
 		}
-		states, _, err := home.records.readAll(ctx)
+		there, err := home.records.readAll(ctx)
 		if apierrors.IsForbidden(err) {
 			h.root.options.Log.Warn("it is unknown which releases exist, because the operator may not read their namespace; they are left alone", "namespace", namespace, "err", err)
 			continue
@@ -193,7 +193,7 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for name := range states {
+		for name := range there.states {
 			if elsewhere[name] == namespace {
 				found = append(found, name)
 			}
@@ -203,20 +203,21 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 	return slices.Compact(found), nil
 }
 
-// readRoot reads the records in the operator's namespace, and where other releases are. A pointer that
+// readRoot reads the records in the operator's namespace, what they were made from, and where other releases are. A pointer that
 // has disappeared counts until the process ends.
 func (h *homes) readRoot(ctx context.Context) (map[string]State, error) {
-	states, pointers, err := h.root.records.readAll(ctx)
+	found, err := h.root.records.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
+	h.inputs.listed(found.inputs)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pointers == nil {
 		h.pointers = map[string]string{}
 	}
-	maps.Copy(h.pointers, pointers)
-	return states, nil
+	maps.Copy(h.pointers, found.pointers)
+	return found.states, nil
 }
 
 // readPointers reads where releases are, unless that is known.

@@ -43,7 +43,6 @@ type operation struct {
 	// an older operator, or Helm, has made. They get them with their next revision.
 	unmarked   bool
 	giveUp     <-chan struct{} // Module.GiveUp
-	removed    int             // objects that were deleted because they have left the chart
 	unserved   []string        // objects of older manifests, whose kinds the API server has in no version
 	takes      takes
 	purge      bool   // it is a Purge

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"regexp"
@@ -10,7 +11,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -40,10 +40,13 @@ type note struct {
 // when that is not known, so that the chart is rendered. If an API does not answer, a question of
 // the templates about it has no answer, so nothing is recalled. A dry run needs the manifest
 // itself.
-func (h *home) recall(op *operation, source string) *rendered {
+func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
 	last, ok := h.records.remembered(op.release).Last()
-	if !ok || h.dry != nil || len(h.kinds.Away()) > 0 || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" ||
-		h.homes.inputs.of(op.ctx, op.release) != (input{last.id(), source}) {
+	if !ok || h.dry != nil || len(h.kinds.Away()) > 0 || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+		return nil
+	}
+	in := h.homes.inputs.of(op.release)
+	if in.Record != last.id() || in.Inputs != h.renderer.inputsOf(op, ch, values, in.Asked) {
 		return nil
 	}
 	result := &rendered{checksum: last.Checksum, record: last.id(), ends: map[Object]bool{}}
@@ -67,7 +70,7 @@ func (t *target) forReal() (err error) {
 	ended := t.module.observed(Template)
 	defer func() { ended(err) }()
 	t.op.home.renderer.renders.forget(t.op.release)
-	nothing := func(*operation, string) *rendered { return nil }
+	nothing := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
 	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, nothing); err != nil {
 		return renderProblem(t.op.ctx, t.op, t.module, err)
 	}
@@ -115,18 +118,22 @@ func (t *target) remember() {
 	last, _ := t.store.state.Last()
 	m := t.manifest
 	if t.op.home.dry == nil && m.record == "" && last.note != "" && last.labels[ChecksumLabel] == m.checksum {
-		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, &input{last.id(), m.source})
+		t.op.home.homes.inputs.put(t.op.release, &input{last.id(), m.inputs, m.asked})
 	}
 }
 
-// inputsName is the object of all releases with their inputs. It is of the kind of the records.
+// inputsName is the object of all releases with their inputs, in an annotation, so that the list of records has them. It is
+// of the kind of the records.
 const inputsName = "addon-operator.inputs"
+
+// inputsAnnotation has a map of input in JSON, by release.
+const inputsAnnotation = "addon-operator/inputs"
 
 // inputsPause is how long an operator collects changes before it writes the object.
 const inputsPause = 30 * time.Second
 
-// maxInputs bounds the object, in bytes. Of more releases none is remembered.
-const maxInputs = 900 << 10
+// maxInputs bounds the annotation, in bytes: all of an object together may have 256 KiB. Of more releases none is remembered.
+const maxInputs = 250 << 10
 
 // inputs are what the newest records were rendered from. They are in one object, so that a change that no template
 // prints, of a value of global, a file or the build of the operator, costs no write for each release. What is missing
@@ -144,39 +151,35 @@ type inputs struct {
 // input is what one record was rendered from.
 type input struct {
 	Record string `json:"record"` // its id
-	Inputs string `json:"inputs"` // rendered.source
+	Inputs string `json:"inputs"` // renderer.inputsOf
+	Asked  string `json:"asked,omitempty"`
 }
 
 // of returns what a release was rendered from; the zero value when that is not known.
-func (i *inputs) of(ctx context.Context, release string) input {
+func (i *inputs) of(release string) input {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.read(ctx)
 	return i.known[release]
 }
 
-// read reads the object once. The caller holds the lock.
-func (i *inputs) read(ctx context.Context) {
+// listed takes the object from a list of records, if it was not read yet; nil: there is none.
+func (i *inputs) listed(object *metav1.ObjectMeta) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.known != nil {
 		return
 	}
-	stored, err := i.objects.Get(ctx, inputsName, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		i.log.Debug("the inputs of releases cannot be read; their charts are rendered", "object", inputsName, "err", err)
-		return
-	}
 	i.known, i.version = map[string]input{}, ""
-	if err == nil {
-		i.version = stored.ResourceVersion
-		_ = json.Unmarshal(stored.Data[recordKey], &i.known) // of a broken one nothing is known
+	if object != nil {
+		i.version = object.ResourceVersion
+		_ = json.Unmarshal([]byte(object.Annotations[inputsAnnotation]), &i.known) // of a broken one nothing is known
 	}
 }
 
 // put notes what a record was rendered from, nil for a release that is gone, and has it written.
-func (i *inputs) put(ctx context.Context, release string, in *input) {
+func (i *inputs) put(release string, in *input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.read(ctx)
 	known, is := i.known[release]
 	if i.known == nil || in == nil && !is || in != nil && known == *in {
 		return
@@ -189,7 +192,7 @@ func (i *inputs) put(ctx context.Context, release string, in *input) {
 	}
 }
 
-// write writes the object. After a failure it is read again with the next change.
+// write writes the object. After a failure the next list of records has it.
 func (i *inputs) write() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -198,12 +201,10 @@ func (i *inputs) write() {
 	if err != nil || len(data) > maxInputs {
 		return
 	}
-	object := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
-		},
-		Data: map[string][]byte{recordKey: data},
-	}
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
+		Annotations: map[string]string{inputsAnnotation: string(data)},
+	}}
 	ctx := context.Background() // requests have limits of their own
 	var written *corev1.Secret
 	if i.version == "" {

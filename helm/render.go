@@ -37,57 +37,35 @@ type rendered struct {
 	ends     map[Object]bool // those of them that end by themselves (H13)
 	hooks    bool            // the chart has Helm hooks, apart from tests
 	volatile bool            // lookup was used: the cluster is an input too
-	answers  any             // to what templates have asked about the kinds of the API server
-	inputs   string          // checksum of all that it was made from, with these answers
-	source   string          // the same with all kinds
+	asked    string          // the kinds and versions that templates have asked about, separated by spaces; allKinds for all
+	inputs   string          // checksum of all that it was made from
 	record   string          // the record that it was recalled from (Revision.id), which has no hooks or inputs; empty: it was rendered
 }
 
-// renders remembers the last render of each release. The same chart, values and capabilities give
-// the same manifest, so it is not made again. A render that used lookup is not remembered, because
-// what it finds may change.
-type renders struct {
-	mu     sync.Mutex
-	byName map[string]memo
-}
-
-// memo is a render with its key. Chart and capabilities are compared by pointer: charts.Cache and
-// kinds.Server return the same one until something has changed.
+// memo is what a render was made from. The same chart, values and capabilities give the same manifest. Chart and
+// capabilities are compared by pointer: charts.Cache and kinds.Server return the same one until something has changed.
 type memo struct {
 	chart        *charts.Chart
 	values       [sha256.Size]byte
 	capabilities *chartutil.Capabilities
-	result       *rendered
 }
 
-func (r *renders) get(name string, key memo) *rendered {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.byName[name]
-	if known.chart == key.chart && known.values == key.values && known.capabilities == key.capabilities {
-		return known.result
-	}
-	return nil
+// renders remembers the last render of each release, so that it is not made again. A render that used lookup is not
+// remembered, because what it finds may change.
+type renders struct{ byName sync.Map }
+
+type remembered struct {
+	memo
+	result *rendered
 }
 
-func (r *renders) put(name string, m memo) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byName == nil {
-		r.byName = map[string]memo{}
-	}
-	if m.result.volatile {
-		delete(r.byName, name)
-		return
-	}
-	r.byName[name] = m
+func (r *renders) of(name string) remembered {
+	known, _ := r.byName.Load(name)
+	is, _ := known.(remembered)
+	return is
 }
 
-func (r *renders) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.byName, name)
-}
+func (r *renders) forget(name string) { r.byName.Delete(name) }
 
 // renderer makes manifests of charts.
 type renderer struct {
@@ -100,7 +78,7 @@ type renderer struct {
 
 // recall returns what is known of the manifest of a chart without a render; nil when nothing is, or
 // when it must not be used (forReal). home.recall is the one that looks into the record.
-type recall func(op *operation, source string) *rendered
+type recall func(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered
 
 // render returns the render of a module, from memory or what recall finds when nothing it depends
 // on has changed.
@@ -109,36 +87,41 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 	if err != nil {
 		return nil, err
 	}
-	key := memo{chart: ch, values: sum, capabilities: op.capabilities}
-	if known := r.renders.get(m.Name, key); known != nil {
-		return known, nil
+	from := memo{ch, sum, op.capabilities}
+	if known := r.renders.of(m.Name); known.memo == from {
+		return known.result, nil
 	}
-	source := r.inputsOf(op, ch, sum, op.capabilities.APIVersions)
-	if key.result = recall(op, source); key.result == nil {
-		if key.result, _, err = r.renderAgain(op, m, ch); err != nil {
+	result := recall(op, ch, sum)
+	if result == nil {
+		if result, err = r.renderAgain(op, m, ch); err != nil {
 			return nil, err
 		}
-		key.result.inputs, key.result.source = r.inputsOf(op, ch, sum, key.result.answers), source
+		result.inputs = r.inputsOf(op, ch, sum, result.asked)
 	}
-	r.renders.put(m.Name, key)
-	return key.result, nil
+	if r.renders.forget(m.Name); !result.volatile {
+		r.renders.byName.Store(m.Name, remembered{from, result})
+	}
+	return result, nil
 }
 
-// renderAgain renders without the memory. It also returns what each template has printed.
-func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
+// renderAgain renders without the memory.
+func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
 	lookup := &lookupClients{op: op}
-	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
-		return nil, nil, err
+	files, err := r.renderFiles(op, m, ch, lookup)
+	if err != nil {
+		return nil, err
 	}
-	if result, err = r.digest(files); err != nil {
-		return nil, nil, err
+	result, err := r.digest(files)
+	if err != nil {
+		return nil, err
 	}
 	result.volatile = lookup.used
 	answers, lists := lookup.asked.Answers()
-	if result.answers = answers; lists || len(answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`) {
-		result.answers = op.capabilities.APIVersions // sorted
+	result.asked = strings.Join(sortedKeys(answers), " ")
+	if lists || len(answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`) {
+		result.asked = allKinds
 	}
-	return result, files, nil
+	return result, nil
 }
 
 // renderFiles renders with fixed values of .Release: with the real revision the checksum would

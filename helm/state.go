@@ -169,12 +169,12 @@ func (r *records) stateOf(name string) State {
 
 // reread lists the records of a release consistently, without trusting the memory.
 func (r *records) reread(ctx context.Context, name string) (State, error) {
-	states, _, err := r.list(ctx, releaseSelector(name).String(), func(states map[string]State) { r.known[name] = states[name] })
-	return State{Release: name, Revisions: states[name].Revisions}, err
+	found, err := r.list(ctx, releaseSelector(name).String(), func(states map[string]State) { r.known[name] = states[name] })
+	return State{Release: name, Revisions: found.states[name].Revisions}, err
 }
 
-// readAll lists all releases of the namespace, consistently, and the pointers in it: by release, its namespace.
-func (r *records) readAll(ctx context.Context) (all map[string]State, pointers map[string]string, err error) {
+// readAll lists all releases of the namespace, consistently.
+func (r *records) readAll(ctx context.Context) (listing, error) {
 	r.mu.Lock()
 	r.listed = time.Time{} // until this one is here
 	r.mu.Unlock()
@@ -209,40 +209,50 @@ func (r *records) doubt(name string) {
 	r.used[name] = true
 }
 
-// list reads records, and the pointers among them. Nothing is remembered of a list during which one was written.
-func (r *records) list(ctx context.Context, selector string, remember func(map[string]State)) (states map[string]State, pointers map[string]string, err error) {
+// listing is what a list of records has.
+type listing struct {
+	states   map[string]State   // by release
+	pointers map[string]string  // by release, its namespace
+	inputs   *metav1.ObjectMeta // of the object of this name; nil: there is none
+}
+
+// list reads records. Nothing is remembered of a list during which one was written.
+func (r *records) list(ctx context.Context, selector string, remember func(map[string]State)) (listing, error) {
 	r.mu.Lock()
 	before := r.writes
 	r.mu.Unlock()
 	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
+		return listing{}, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
 	}
-	states, pointers = statesOf(list.Items)
+	found := listingOf(list.Items)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.writes == before {
-		remember(states)
+		remember(found.states)
 	}
-	return states, pointers, nil
+	return found, nil
 }
 
-// statesOf sorts release records into histories, and lists pointers.
-func statesOf(records []metav1.PartialObjectMetadata) (states map[string]State, pointers map[string]string) {
-	states, pointers = map[string]State{}, map[string]string{}
+// listingOf sorts release records into histories.
+func listingOf(records []metav1.PartialObjectMetadata) listing {
+	found := listing{states: map[string]State{}, pointers: map[string]string{}}
 	for i := range records {
 		m := &records[i].ObjectMeta
+		if m.Name == inputsName {
+			found.inputs = m
+		}
 		if m.Labels["owner"] == pointerOwner && m.Labels["name"] != "" && m.Labels[pointerNamespace] != "" {
-			pointers[m.Labels["name"]] = m.Labels[pointerNamespace]
+			found.pointers[m.Labels["name"]] = m.Labels[pointerNamespace]
 		}
 		if name, revision, err := revisionOf(m); err == nil { // else it only looks like one of Helm
-			states[name] = State{Release: name, Revisions: append(states[name].Revisions, revision)}
+			found.states[name] = State{Release: name, Revisions: append(found.states[name].Revisions, revision)}
 		}
 	}
-	for _, state := range states {
+	for _, state := range found.states {
 		slices.SortFunc(state.Revisions, func(a, b Revision) int { return a.Version - b.Version })
 	}
-	return states, pointers
+	return found
 }
 
 func releaseSelector(name string) labels.Set {

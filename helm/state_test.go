@@ -126,8 +126,7 @@ func TestRecords(t *testing.T) {
 	}
 	list := func() {
 		t.Helper()
-		_, _, err := r.readAll(t.Context())
-		must(t, err)
+		must(t, second(r.readAll(t.Context())))
 	}
 	want()
 	put(9, "superseded")
@@ -164,7 +163,7 @@ func TestRecordsWrittenDuringAList(t *testing.T) {
 	client, err := metadata.NewForConfig(config)
 	must(t, err)
 	r.client = client
-	if all, _, err := r.readAll(t.Context()); err != nil || len(all) > 0 || len(r.remembered("m").Revisions) != 1 {
+	if all, err := r.readAll(t.Context()); err != nil || len(all.states) > 0 || len(r.remembered("m").Revisions) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
 	if state, err := r.read(t.Context(), "m"); err != nil || len(state.Revisions) > 0 {

@@ -193,6 +193,16 @@ func (s *store) Delete(key string) (*release.Release, error) {
 	return s.bodies[key], nil
 }
 
+// drop removes a corrupted record. One that another client has removed meanwhile is as good.
+func (s *store) drop(c *corruptedError, then string) error {
+	s.log.Warn("a corrupted release record is removed; "+then, "record", c.secret, "err", c.err)
+	_, err := s.Delete(c.secret)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	return err
+}
+
 // prune deletes the oldest revisions, so that one more is within the limit (H7). What could not be deleted is no
 // reason to stop: the next revision tries again.
 func (s *store) prune() {

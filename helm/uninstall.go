@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
@@ -63,7 +63,6 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	}
 	op.purge, op.giveUp = how.purge != nil, how.GiveUp
 	op.keepsData = op.purge && !how.purge.Data
-	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
 		return false, classify(ctx, name, op, err)
@@ -95,7 +94,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 		h.records.doubt(name)
 	} else {
 		h.unpoint(ctx, name)
-		h.homes.inputs.put(ctx, name, nil)
+		h.homes.inputs.put(name, nil)
 	}
 	return true, classify(ctx, name, op, err)
 }
@@ -271,7 +270,7 @@ func (op *operation) removeAll(manifests []string, wanted []Object) error {
 		return err
 	}
 	if op.keepsData {
-		op.warnAbout(p.data, whyData)
+		op.report(slog.LevelWarn, whyData, p.data)
 		p.gone = p.without()
 	}
 	slices.Reverse(p.gone)
@@ -287,8 +286,7 @@ func (op *operation) dropCorrupted(s *store) error {
 		if !errors.As(err, &corrupted) {
 			return err
 		}
-		op.log.Warn("a corrupted release record is removed; objects that only it listed stay in the cluster", "record", corrupted.secret, "err", corrupted.err)
-		if _, err := s.Delete(r.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		if err := s.drop(corrupted, "objects that only it listed stay in the cluster"); err != nil {
 			return err
 		}
 	}

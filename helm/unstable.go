@@ -25,16 +25,27 @@ import (
 // that it asks about, and the operator itself.
 const InputsLabel = "moduleInputs"
 
+// allKinds is what templates have asked about if they have done more with the list of kinds than to ask for some.
+const allKinds = "*"
+
 // inputsOf is the checksum of all that determines the manifest of a module, except randomness, the
-// time and lookup. Of the kinds of the API server it has what answers has: a kind that no template asks about must not
-// give each chart with a random password another one.
-func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers any) string {
+// time and lookup. Of the kinds of the API server it has those that were asked about: a new one must not give each chart
+// with a random password another one.
+func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, asked string) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
 	for _, label := range sortedKeys(r.labels) {
 		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
 	}
-	fmt.Fprint(sum, answers) // fmt sorts the keys of a map
+	if asked == allKinds {
+		fmt.Fprint(sum, op.capabilities.APIVersions) // sorted
+	} else {
+		answers := map[string]bool{}
+		for _, version := range strings.Fields(asked) {
+			answers[version] = op.capabilities.APIVersions.Has(version)
+		}
+		fmt.Fprint(sum, answers) // fmt sorts the keys
+	}
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
@@ -88,7 +99,7 @@ func (a *apply) unequal() bool {
 // lookup, the cluster may be the reason: then a second render is equal to the first.
 func (a *apply) hold() (outcome Outcome, held bool, err error) {
 	if a.manifest.volatile && !mentions(a.module, a.chart, clock) {
-		again, _, err := a.op.home.renderer.renderAgain(a.op, a.module, a.chart)
+		again, err := a.op.home.renderer.renderAgain(a.op, a.module, a.chart)
 		if err != nil {
 			return Outcome{}, false, renderProblem(a.op.ctx, a.op, a.module, err)
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // H6: a reload in which no manifest changes lists the release records once, however many modules there are. Each upgrade
@@ -20,7 +22,8 @@ func TestRequestsOfReload(t *testing.T) {
 		fmt.Fprintf(&flags, "m%dEnabled: true\n", i)
 		edit[fmt.Sprintf("m%d", i)] = "x: '1'\n"
 	}
-	h := newFixture(t, "-- modules/values.yaml --\n"+flags.String()+files.String())
+	// Of its own, because the kinds of other tests are asked for.
+	h, _ := ownFixture(t, "-- modules/values.yaml --\n"+flags.String()+files.String(), devclustertest.Borrow)
 	o := h.start().ready()
 	requests := func() (n int) {
 		_, body := get(o.public + "/metrics")
