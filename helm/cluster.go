@@ -40,7 +40,6 @@ type cluster struct {
 	target    string   // that manifest, once known
 	earlier   []string // manifests of a failed first revision, whose objects may exist
 	gone      []Object // left the chart; Update deletes them at its end
-	recreates []string // kinds that are deleted and created when a field cannot change
 	heals     bool     // only objects are put back: the manifest is that of the last revision
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
@@ -252,12 +251,10 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		return &kube.Result{}, err
 	}
 	result, err := k.updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		update := k.Client.Update
 		if k.op.merge3 {
-			update = k.Client.UpdateThreeWayMerge
+			return k.Client.UpdateThreeWayMerge(original, target, force)
 		}
-		result, err := update(original, target, force)
-		return k.recreated(target, result, err)
+		return k.Client.Update(original, target, force)
 	})
 	if err != nil {
 		return result, err
@@ -330,8 +327,7 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 		return &kube.Result{}, err
 	}
 	return k.updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
-		return k.recreated(target, result, err)
+		return k.Client.UpdateThreeWayMerge(original, target, force)
 	})
 }
 

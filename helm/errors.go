@@ -200,7 +200,7 @@ const adviceUnknownKind = "install the CRD of this kind first (put it into the c
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
-		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again; to let the operator do that, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
+		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again"
 	case kind == Conflict:
 		return "another client wrote the same object or release at the same time, and the next attempt reads it again; if this continues, look for another operator, a helm command or a controller that does so"
 	case strings.Contains(text, `namespaces "`) && strings.Contains(text, "not found"):

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -124,27 +125,13 @@ func (h *homes) has(namespace string) bool {
 	return namespace == h.root.options.Namespace || h.others[namespace] != nil
 }
 
-// of is the namespace of a release: where it was installed, else where its module wants it, else
-// that of the operator. It makes no request: readPointers has been called before, or the answer is
-// only a guess (watchRecords).
-func (h *homes) of(release string) string {
+// of is the namespace of a release, and whether a pointer says so: where it was installed, else where its module wants it,
+// else that of the operator. It makes no request: readPointers has been called before.
+func (h *homes) of(release string) (namespace string, pointed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if namespace := h.pointers[release]; namespace != "" {
-		return namespace
-	}
-	if namespace := h.declared[release]; namespace != "" {
-		return namespace
-	}
-	return h.root.options.Namespace
-}
-
-// pointerOf is the namespace where a release was installed, if that is not the operator's; empty
-// for all others, also before readPointers.
-func (h *homes) pointerOf(release string) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pointers[release]
+	at := h.pointers[release]
+	return cmp.Or(at, h.declared[release], h.root.options.Namespace), at != ""
 }
 
 // noted remembers a pointer, or forgets it when the namespace is empty.
@@ -238,8 +225,8 @@ func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	if err := h.readPointers(ctx); err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
 	}
-	at := h.of(release)
-	if at != h.root.options.Namespace && h.pointerOf(release) == "" { // nothing was installed there yet
+	at, pointed := h.of(release)
+	if at != h.root.options.Namespace && !pointed { // nothing was installed there yet
 		is, err := h.root.isOurs(ctx, release)
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
@@ -266,11 +253,11 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := h.pointerOf(m.Name)
-	if at == "" && !wanted.isRoot() {
+	at, pointed := h.of(m.Name)
+	if !pointed {
 		at = h.root.options.Namespace
 	}
-	if at == "" || at == wanted.options.Namespace {
+	if at == wanted.options.Namespace {
 		return wanted, nil
 	}
 	there, err := h.in(at)
@@ -313,7 +300,7 @@ func (op *operation) point(s State) error {
 	if by := last.labels[OperatorLabel]; exists && by != "" && by != h.homes.root.options.Namespace {
 		return problem(Foreign, op.release, "the release in namespace %s belongs to the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
 	}
-	if h.dry != nil || h.homes.pointerOf(op.release) == h.options.Namespace {
+	if at, pointed := h.homes.of(op.release); h.dry != nil || pointed && at == h.options.Namespace {
 		return nil
 	}
 	root := h.homes.root.objects
@@ -331,7 +318,7 @@ func (op *operation) point(s State) error {
 // unpoint forgets where a release was. A pointer to nothing does no harm, so a failure is logged
 // and not returned.
 func (h *home) unpoint(ctx context.Context, release string) {
-	if h.dry != nil || h.homes.pointerOf(release) != h.options.Namespace || h.isRoot() {
+	if at, pointed := h.homes.of(release); h.dry != nil || !pointed || at != h.options.Namespace {
 		return
 	}
 	err := h.homes.root.objects.Delete(ctx, pointerName(release), metav1.DeleteOptions{})

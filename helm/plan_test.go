@@ -290,19 +290,6 @@ func TestDriftOfACustomResource(t *testing.T) {
 	f.wantDrift(w, m, "")
 }
 
-// What Apply deletes and creates again is one change of the plan.
-func TestPlanOfAnObjectThatIsRecreated(t *testing.T) {
-	f := start(t)
-	w := f.record()
-	m := moduleOf(t, "anew", "-- Chart.yaml --\napiVersion: v2\nname: anew\nversion: 1.0.0\nannotations: {"+RecreateAnnotation+": Job}\n"+
-		"-- templates/job.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: anew}\nspec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: a, image: {{ .Values.anew.image }}}]}}}\n").with("image", "none:1")
-	f.apply(m, Installed, 1)
-	m = m.with("image", "none:2")
-	p := f.plan(w, m, Upgraded)
-	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+dryrun.NoteRecreated+")")
-	f.apply(m, Upgraded, 2)
-}
-
 // The repair of a failed release deletes what the chart no longer has. A plan has
 // it and does not do it, no more than it drops a corrupted record.
 func TestPlanOfRepairs(t *testing.T) {
