@@ -7,7 +7,6 @@ require (
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/google/gnostic-models v0.7.0
-	github.com/google/go-containerregistry v0.21.3
 	github.com/itchyny/gojq v0.12.20
 	github.com/lmittmann/tint v1.0.3
 	github.com/orcaman/concurrent-map v1.0.0

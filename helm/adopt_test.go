@@ -148,7 +148,7 @@ func TestAdoptsNothingThatIsIncomplete(t *testing.T) {
 func TestDifferenceOfDocuments(t *testing.T) {
 	render := func(texts ...string) map[string]any {
 		t.Helper()
-		all, err := objectsIn(nil, texts...)
+		all, err := leavesOf(nil, texts...)
 		must(t, err)
 		return all
 	}

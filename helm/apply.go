@@ -118,7 +118,6 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.live.follow(a.manifest.objects)
-	defer a.op.deletedMore()
 	defer a.op.takes.end()
 	outcome, err := a.run()
 	switch {
@@ -183,6 +182,7 @@ type apply struct {
 	installer installer
 	absent    []Object // rendered objects that do not exist
 	surveyed  bool     // the owners of all objects were checked, which holds for later steps, too
+	assumed   bool     // the state is from memory: see assume
 	held      *Hold    // what a person would have to allow, in a plan
 }
 
@@ -205,8 +205,8 @@ func (a *apply) run() (Outcome, error) {
 			return a.skip(reason)
 		}
 		if a.unequal() {
-			if outcome, held := a.hold(); held {
-				return outcome, nil
+			if outcome, held, err := a.hold(); held || err != nil {
+				return outcome, err
 			}
 		}
 		level := slog.LevelDebug // the outcome has these
@@ -217,6 +217,8 @@ func (a *apply) run() (Outcome, error) {
 		outcome, err := a.take(step, reason)
 		var corrupted *corruptedError
 		switch {
+		case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
+			err = a.check() // nothing was written
 		case errors.As(err, &corrupted):
 			err = a.drop(corrupted)
 		case err == nil && outcome.Action != "":
@@ -264,7 +266,7 @@ func (a *apply) skip(reason string) (Outcome, error) {
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
-	state, err := a.op.home.records.read(a.op.ctx, a.op.release)
+	state, err := a.assume()
 	if err != nil {
 		return a.op.namespaceFirst(err)
 	}
@@ -276,6 +278,21 @@ func (a *apply) check() (err error) {
 		}
 	}
 	return a.findAbsent()
+}
+
+// assume reads the state of the release, or takes it from memory if that demands an upgrade: before the first write, an
+// upgrade reads the newest record in the version that was assumed, and its own record must not exist. If either is not
+// so, run reads the state.
+func (a *apply) assume() (State, error) {
+	records := a.op.home.records
+	state := records.remembered(a.op.release)
+	last, known := state.Last()
+	a.assumed = !a.assumed && known && a.manifest.record == "" && last.Status == release.StatusDeployed && last.Checksum != "" &&
+		last.Checksum != a.manifest.checksum && last.labels[InputsLabel] != a.manifest.inputs
+	if a.assumed {
+		return state, nil
+	}
+	return records.read(a.op.ctx, a.op.release)
 }
 
 // findAbsent looks for what the release lacks. If its newest revision is not deployed, the chart is
@@ -410,14 +427,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
 }
 
-// drop removes a corrupted record. One that another client has removed meanwhile is as good.
+// drop removes a corrupted record.
 func (a *apply) drop(c *corruptedError) (err error) {
 	ended := a.module.observed(Fallback)
 	defer func() { ended(err) }()
-	a.op.log.Warn("a corrupted release record is removed; the revision before it is used", "secret", c.secret, "err", c.err)
-	_, err = a.store.Delete(c.secret)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil
-	}
-	return err
+	return a.store.drop(c, "the revision before it is used")
 }

@@ -7,46 +7,6 @@ import (
 	"testing"
 )
 
-// A library chart brings templates and no objects.
-func TestApplyLibraryChart(t *testing.T) {
-	f := start(t)
-	m := moduleOf(t, "app", `
--- Chart.yaml --
-apiVersion: v2
-name: app
-version: 1.0.0
-dependencies: [{name: lib, version: 1.x.x}]
--- charts/lib/Chart.yaml --
-apiVersion: v2
-name: lib
-version: 1.2.3
-type: library
--- charts/lib/templates/_config.tpl --
-{{- define "lib.config" -}}
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: "{{ .Release.Name }}-from-lib", labels: {chart: "{{ .Chart.Name }}"}}
-data: {text: {{ .Values.app.text | quote }}}
-{{- end -}}
--- charts/lib/templates/never.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: never}
--- templates/all.yaml --
-{{ include "lib.config" . }}
-`)
-	f.apply(m.with("text", "one"), Installed, 1)
-	f.apply(m.with("text", "two"), Upgraded, 2)
-	if got := f.configMap("app-from-lib")["text"]; got != "two" {
-		t.Errorf("text = %q", got)
-	}
-	if f.configMap("never") != nil {
-		t.Error("a library chart brought an object")
-	}
-	f.restart()
-	f.apply(m.with("text", "two"), Skipped, 2)
-}
-
 // noise is text that cannot be packed.
 func noise(size int) string {
 	rnd := rand.New(rand.NewPCG(1, 1))

@@ -103,27 +103,11 @@ func (c *Client) Charts() *charts.Cache { return c.root.renderer.charts }
 // locks holds one mutex for each release name. Homes share it: a module has one release, whatever
 // its namespace. A mutex is never removed, because another goroutine may be waiting for it. Plans
 // have locks of their own (dryRun), so they do not wait for a long Apply.
-type locks struct {
-	mu     sync.Mutex
-	byName map[string]*sync.Mutex
-}
+type locks struct{ byName sync.Map }
 
 func (l *locks) lock(name string) (unlock func()) {
-	m := l.of(name)
+	found, _ := l.byName.LoadOrStore(name, &sync.Mutex{})
+	m, _ := found.(*sync.Mutex)
 	m.Lock()
 	return m.Unlock
-}
-
-func (l *locks) of(name string) *sync.Mutex {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byName == nil {
-		l.byName = map[string]*sync.Mutex{}
-	}
-	m := l.byName[name]
-	if m == nil {
-		m = &sync.Mutex{}
-		l.byName[name] = m
-	}
-	return m
 }

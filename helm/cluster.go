@@ -40,11 +40,9 @@ type cluster struct {
 	target    string   // that manifest, once known
 	earlier   []string // manifests of a failed first revision, whose objects may exist
 	gone      []Object // left the chart; Update deletes them at its end
-	recreates []string // kinds that are deleted and created when a field cannot change
 	heals     bool     // only objects are put back: the manifest is that of the last revision
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
-	undeleted []error  // why objects could not be deleted; the error of Helm lacks the reasons
 	refused   error    // why an object was not deleted, which Helm returns as text
 	builder   *builder
 	hook      kube.ResourceList // the objects of the hook that was built last
@@ -111,7 +109,7 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
 			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
-			b.op.unserved = append(b.op.unserved, manifest.Of(o))
+			b.op.unserve(manifest.Of(o))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", manifest.Of(o), err))
 		default:
@@ -137,7 +135,7 @@ func (b *builder) info(o *unstructured.Unstructured) (*resource.Info, error) {
 	} else if o.GetNamespace() == "" {
 		o.SetNamespace(b.op.home.options.Namespace)
 	}
-	if !b.op.unlabelled {
+	if !b.op.unmarked {
 		addLabels(o, b.op.home.options.Labels)
 	}
 	return &resource.Info{Client: client, Mapping: m, Namespace: o.GetNamespace(), Name: o.GetName(), Object: o}, nil
@@ -253,12 +251,10 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		return &kube.Result{}, err
 	}
 	result, err := k.updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		update := k.Client.Update
 		if k.op.merge3 {
-			update = k.Client.UpdateThreeWayMerge
+			return k.Client.UpdateThreeWayMerge(original, target, force)
 		}
-		result, err := update(original, target, force)
-		return k.recreated(target, result, err)
+		return k.Client.Update(original, target, force)
 	})
 	if err != nil {
 		return result, err
@@ -331,25 +327,17 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 		return &kube.Result{}, err
 	}
 	return k.updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
-		return k.recreated(target, result, err)
+		return k.Client.UpdateThreeWayMerge(original, target, force)
 	})
 }
 
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for uninstalls. Errors
-// are kept in undeleted as well, because Helm returns only their number or their text.
-func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	list, err := k.owned(list)
-	if err != nil {
-		k.undeleted = append(k.undeleted, err)
-		return &kube.Result{}, []error{err}
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for uninstalls: Helm would also delete what
+// does not belong to the release (P2), and returns no reason why an object could not be deleted.
+func (k *cluster) DeleteWithPropagationPolicy(kube.ResourceList, metav1.DeletionPropagation) (*kube.Result, []error) {
+	if k.refused = k.op.removeAll([]string{k.op.uninstalls}, nil); k.refused != nil {
+		return &kube.Result{}, []error{k.refused}
 	}
-	if len(list) == 0 {
-		return &kube.Result{}, nil
-	}
-	result, errs := k.Client.DeleteWithPropagationPolicy(list, policy)
-	k.undeleted = append(k.undeleted, errs...)
-	return result, errs
+	return &kube.Result{}, nil
 }
 
 // ownerOf reads the owner of an object. It is zero for an object that has none, does not exist, or

@@ -3,6 +3,7 @@ package helm
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -44,9 +45,13 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 		}
 		for _, u := range objects {
 			o := manifest.Of(u)
+			if u.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+				kept = append(kept, o)
+				continue
+			}
 			served, err := l.kinds.Served(o.GVK)
 			if meta.IsNoMatchError(err) {
-				op.unserved = append(op.unserved, o)
+				op.unserve(o)
 				continue
 			}
 			if err != nil {
@@ -80,7 +85,7 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 			}
 		}
 	}
-	op.warnAbout(kept, whyStays)
+	op.report(slog.LevelWarn, whyStays, kept)
 	return p, nil
 }
 
@@ -143,59 +148,52 @@ func deletesClaims(op *operation, o Object) (bool, error) {
 	return policy == "Delete" && len(claims) > 0, nil
 }
 
-// remove deletes objects that have left the chart. Unlike Helm it returns an error if one cannot be deleted: the
+// remove deletes objects that are not wanted any more. Unlike Helm it returns an error if one cannot be deleted: the
 // revision has failed then, and the next one finds the object in its record.
 func (op *operation) remove(objects []Object) error {
 	var errs []error
+	var gone []Object
 	for _, o := range objects {
-		if err := op.removeOne(o); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
+		deleted, err := op.removeOne(o)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("delete %s: %w", o, err))
+		}
+		if deleted && op.uninstalls == "" {
+			gone = append(gone, o)
 		}
 	}
+	op.report(slog.LevelInfo, "objects that have left the chart are deleted", gone)
 	return errors.Join(errs...)
 }
 
 // removeOne deletes one object, if it is still ours, and the one whose owner was read (UID).
-func (op *operation) removeOne(o Object) error {
+func (op *operation) removeOne(o Object) (deleted bool, err error) {
 	live, exists, err := op.home.live.look(op.ctx, o)
 	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return err
+		return false, err
 	}
 	resource, err := op.home.live.resourceOf(o)
 	if err != nil {
-		return err
+		return false, err
 	}
 	background := metav1.DeletePropagationBackground
 	err = resource.Delete(op.ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &live.UID}})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
-	if err != nil {
-		return err
-	}
-	if op.removed++; op.removed <= maxNamedObjects {
-		op.log.Info("an object that has left the chart is deleted", "object", o.String())
-	}
-	return nil
+	return err == nil, err
 }
 
 // maxNamedObjects is how many objects of one operation the log names: a release may have thousands.
 const maxNamedObjects = 20
-
-// deletedMore logs how many objects were deleted that the log does not name.
-func (op *operation) deletedMore() {
-	if more := op.removed - maxNamedObjects; more > 0 {
-		op.log.Info("more objects that have left the chart are deleted", "objects", more)
-	}
-}
 
 const (
 	whyStays = "objects do not name this release as their owner, or are annotated to be kept; they stay"
 	whyData  = "objects with data stay, because no person has allowed the purge; delete them if they are not needed"
 )
 
-// warnAbout logs that objects stay, and why.
-func (op *operation) warnAbout(objects []Object, why string) {
+// report logs what becomes of objects; nothing for none.
+func (op *operation) report(level slog.Level, what string, objects []Object) {
 	if len(objects) == 0 {
 		return
 	}
@@ -203,35 +201,27 @@ func (op *operation) warnAbout(objects []Object, why string) {
 	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
 		names = append(names, o.String())
 	}
-	op.log.Warn(why, "objects", names, "count", len(objects))
+	op.log.Log(op.ctx, level, what, "objects", names, "count", len(objects))
 }
 
-// reportUnserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists
-// them any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
-func (op *operation) reportUnserved() {
-	var objects []Object
-	seen := map[Object]bool{}
-	for _, o := range op.unserved {
-		if id := op.home.live.identity(o); !seen[id] {
-			seen[id] = true
-			objects = append(objects, o)
-		}
+// unserve notes an object that is not deleted, because the API server has its kind in no version. Nothing lists it any more,
+// and it may exist: another version of Kubernetes, or a definition, may serve it again.
+func (op *operation) unserve(o Object) {
+	if text := fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()); !slices.Contains(op.unserved, text) {
+		op.unserved = append(op.unserved, text)
 	}
-	if len(objects) == 0 || op.home.dry != nil {
+}
+
+// reportUnserved reports what unserve has noted.
+func (op *operation) reportUnserved() {
+	if len(op.unserved) == 0 || op.home.dry != nil {
 		return
 	}
-	var names []string
-	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
-		names = append(names, fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()))
-	}
-	const what = "objects cannot be deleted, because the API server does not serve their kinds in any version; " +
+	names := op.unserved[:min(len(op.unserved), maxNamedObjects)]
+	const text = "objects cannot be deleted, because the API server does not serve their kinds in any version; " +
 		"delete them when it does"
-	op.log.Warn(what, "objects", names, "count", len(objects))
+	op.log.Warn(text, "objects", names, "count", len(op.unserved))
 	if op.home.options.Notify != nil {
-		more := ""
-		if n := len(objects) - len(names); n > 0 {
-			more = fmt.Sprintf(" and %d more", n)
-		}
-		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s%s", op.release, what, strings.Join(names, ", "), more))
+		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s (%d in all)", op.release, text, strings.Join(names, ", "), len(op.unserved)))
 	}
 }

@@ -30,7 +30,7 @@
 //     what a lost file must not delete: emptied.go;
 //   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
 //     other namespaces: homes.go; charts of others: foreign.go;
-//   - what differs from Helm: hooks.go keeps hooks from replacing what is not theirs, recreate.go replaces objects;
+//   - what differs from Helm: hooks.go keeps hooks from replacing what is not theirs;
 //   - charts that render differently each time: unstable.go, lookup.go;
 //   - what would happen: show.go, plan.go, dryrun.go.
 //

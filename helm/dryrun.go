@@ -1,10 +1,13 @@
 package helm
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -31,20 +34,35 @@ func (h *home) dryRun() (*home, error) {
 	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(c.over(r))); err != nil { // repairs delete through it
 		return nil, fmt.Errorf("helm: metadata client: %w", err)
 	}
-	core, err := c.core(dryrun.Records{Next: h.transport})
+	o := h.options
+	o.Log, o.Watcher = slog.New(slog.DiscardHandler), nil
+	if o.Presence != nil {
+		o.Presence = looking{o.Presence}
+	}
+	s, err := newHome(o, &c, h.homes)
 	if err != nil {
 		return nil, err
 	}
-	s := &home{connection: &c, options: h.options, homes: h.homes, locks: &locks{}, dry: r}
-	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
-	s.records, s.objects = h.records.copied(), h.options.Driver.objects(core, h.options.Namespace)
-	s.live = &live{connection: &c, namespace: h.options.Namespace, log: s.options.Log}
-	if h.live.presence != nil {
-		s.live.presence = looking{h.live.presence}
-	}
-	s.renderer = &renderer{live: s.live, labels: h.options.Labels, charts: h.renderer.charts, build: h.renderer.build}
+	s.locks, s.dry, s.records, s.objects = &locks{}, r, h.records.copied(), pretended{h.objects}
 	return s, nil
 }
+
+// pretended answers writes of release records as if they were stored. Reads are passed on, so a plan begins with the
+// real history.
+type pretended struct{ recordObjects }
+
+// Create implements recordObjects.
+func (pretended) Create(_ context.Context, record *corev1.Secret, _ metav1.CreateOptions) (*corev1.Secret, error) {
+	return record, nil
+}
+
+// Update implements recordObjects.
+func (pretended) Update(_ context.Context, record *corev1.Secret, _ metav1.UpdateOptions) (*corev1.Secret, error) {
+	return record, nil
+}
+
+// Delete implements recordObjects.
+func (pretended) Delete(context.Context, string, metav1.DeleteOptions) error { return nil }
 
 // looking is a Presence that only answers: a dry run must not change what is watched.
 type looking struct{ Presence }

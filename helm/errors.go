@@ -114,21 +114,6 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
-// Advised is an error of Apply with better advice, from a caller that has more information about the cause:
-// for an unknown kind, which module has its definition. It replaces only the general advice for
-// unknown kinds; any other advice remains.
-func Advised(err error, advice string) error {
-	var problem *Error
-	if !errors.As(err, &problem) {
-		return fmt.Errorf("%w; %s", err, advice)
-	}
-	better := opaque{text: problem.Err.Error(), public: public(problem.Err), advice: advice, cause: problem.Err}
-	if o, ok := problem.Err.(*opaque); ok && o.advice == adviceUnknownKind { //nolint:errorlint // not what it wraps
-		better.text, better.public, better.cause = o.text, o.public, o.cause
-	}
-	return &Error{Kind: problem.Kind, Release: problem.Release, Err: &better}
-}
-
 // opaque shows a cleaned text and keeps the cause for errors.Is and errors.As.
 type opaque struct {
 	text, advice string
@@ -215,9 +200,11 @@ const adviceUnknownKind = "install the CRD of this kind first (put it into the c
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
-		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again; to let the operator do that, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
+		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again"
 	case kind == Conflict:
 		return "another client wrote the same object or release at the same time, and the next attempt reads it again; if this continues, look for another operator, a helm command or a controller that does so"
+	case strings.Contains(text, `namespaces "`) && strings.Contains(text, "not found"):
+		return "create it, or allow the operator to create namespaces"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
 		return adviceUnknownKind
 	case kind == Invalid && strings.Contains(text, "is forbidden: User ") && strings.Contains(text, " cannot "):

@@ -334,7 +334,7 @@ func (f *fixture) deleteConfigMap(name string) {
 // revisions returns the records of a release as "version status", oldest first.
 func (f *fixture) revisions(release string) []string {
 	f.Helper()
-	fresh := &records{client: f.client.root.metadata, driver: f.recordsIn, namespace: f.namespace}
+	fresh := newRecords(f.client.root.metadata, f.recordsIn, f.namespace)
 	state, err := fresh.read(f.Context(), release)
 	must(f, err)
 	out := []string{}
@@ -397,4 +397,11 @@ func wantError(t testing.TB, err error, parts ...string) {
 			t.Errorf("error %v does not tell of %q", err, part)
 		}
 	}
+}
+
+func (f *fixture) lastRelease(name string) *release.Release {
+	f.Helper()
+	rel, err := f.stock().Releases.Last(name)
+	must(f, err)
+	return rel
 }

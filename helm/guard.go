@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (a *apply) guard(step Step) error {
 		return err
 	}
 	if step == StepReinstall { // what holds data is not deleted
-		a.op.warnAbout(p.data, "objects of a failed revision are no longer in the chart and stay, because their data would be deleted with them")
+		a.op.report(slog.LevelWarn, "objects of a failed revision are no longer in the chart and stay, because their data would be deleted with them", p.data)
 		p.gone, p.data = p.without(), nil
 	}
 	a.installer.gone = p.gone

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -55,7 +56,7 @@ func newHome(o Options, c *connection, all *homes) (*home, error) {
 	}
 	h := &home{
 		connection: c, options: o, homes: all, locks: all.locks,
-		records: &records{client: c.metadata, driver: o.Driver, namespace: o.Namespace},
+		records: newRecords(c.metadata, o.Driver, o.Namespace),
 		objects: o.Driver.objects(core, o.Namespace),
 		live:    &live{connection: c, namespace: o.Namespace, presence: o.Presence, log: o.Log},
 	}
@@ -124,27 +125,13 @@ func (h *homes) has(namespace string) bool {
 	return namespace == h.root.options.Namespace || h.others[namespace] != nil
 }
 
-// of is the namespace of a release: where it was installed, else where its module wants it, else
-// that of the operator. It makes no request: readPointers has been called before, or the answer is
-// only a guess (watchRecords).
-func (h *homes) of(release string) string {
+// of is the namespace of a release, and whether a pointer says so: where it was installed, else where its module wants it,
+// else that of the operator. It makes no request: readPointers has been called before.
+func (h *homes) of(release string) (namespace string, pointed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if namespace := h.pointers[release]; namespace != "" {
-		return namespace
-	}
-	if namespace := h.declared[release]; namespace != "" {
-		return namespace
-	}
-	return h.root.options.Namespace
-}
-
-// pointerOf is the namespace where a release was installed, if that is not the operator's; empty
-// for all others, also before readPointers.
-func (h *homes) pointerOf(release string) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pointers[release]
+	at := h.pointers[release]
+	return cmp.Or(at, h.declared[release], h.root.options.Namespace), at != ""
 }
 
 // noted remembers a pointer, or forgets it when the namespace is empty.
@@ -185,7 +172,7 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 		if home.isRoot() {
 			continue
 		}
-		states, _, err := home.records.readAll(ctx)
+		there, err := home.records.readAll(ctx)
 		if apierrors.IsForbidden(err) {
 			h.root.options.Log.Warn("it is unknown which releases exist, because the operator may not read their namespace; they are left alone", "namespace", namespace, "err", err)
 			continue
@@ -193,7 +180,7 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for name := range states {
+		for name := range there.states {
 			if elsewhere[name] == namespace {
 				found = append(found, name)
 			}
@@ -203,20 +190,21 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 	return slices.Compact(found), nil
 }
 
-// readRoot reads the records in the operator's namespace, and where other releases are. A pointer that
+// readRoot reads the records in the operator's namespace, what they were made from, and where other releases are. A pointer that
 // has disappeared counts until the process ends.
 func (h *homes) readRoot(ctx context.Context) (map[string]State, error) {
-	states, pointers, err := h.root.records.readAll(ctx)
+	found, err := h.root.records.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
+	h.inputs.listed(found.inputs)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pointers == nil {
 		h.pointers = map[string]string{}
 	}
-	maps.Copy(h.pointers, pointers)
-	return states, nil
+	maps.Copy(h.pointers, found.pointers)
+	return found.states, nil
 }
 
 // readPointers reads where releases are, unless that is known.
@@ -237,8 +225,8 @@ func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	if err := h.readPointers(ctx); err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
 	}
-	at := h.of(release)
-	if at != h.root.options.Namespace && h.pointerOf(release) == "" { // nothing was installed there yet
+	at, pointed := h.of(release)
+	if at != h.root.options.Namespace && !pointed { // nothing was installed there yet
 		is, err := h.root.isOurs(ctx, release)
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
@@ -265,25 +253,20 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := h.pointerOf(m.Name)
-	if at == "" && !wanted.isRoot() {
+	at, pointed := h.of(m.Name)
+	if !pointed {
 		at = h.root.options.Namespace
 	}
-	if at == "" || at == wanted.options.Namespace {
+	if at == wanted.options.Namespace {
 		return wanted, nil
 	}
 	there, err := h.in(at)
 	if err != nil {
 		return nil, err
 	}
-	is, err := there.isOurs(ctx, m.Name)
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, problem(Invalid, m.Name, "it was installed in namespace %s, module.yaml now sets %s, and the operator may not read whether it is still in %s; set namespace: %s again, or allow reading %s there: %w",
-			at, wanted.options.Namespace, at, at, h.root.options.Driver.Resource().Resource, err)
-	case err != nil:
+	if is, err := there.isOurs(ctx, m.Name); err != nil {
 		return nil, fail(err)
-	case !is:
+	} else if !is {
 		return wanted, nil
 	}
 	fix := fmt.Sprintf("set namespace: %s in module.yaml again", at)
@@ -317,15 +300,13 @@ func (op *operation) point(s State) error {
 	if by := last.labels[OperatorLabel]; exists && by != "" && by != h.homes.root.options.Namespace {
 		return problem(Foreign, op.release, "the release in namespace %s belongs to the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
 	}
-	if h.dry != nil || h.homes.pointerOf(op.release) == h.options.Namespace {
+	if at, pointed := h.homes.of(op.release); h.dry != nil || pointed && at == h.options.Namespace {
 		return nil
 	}
 	root := h.homes.root.objects
 	_, err := root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // of a release that is gone; its label may name another namespace
-		if err = root.Delete(op.ctx, pointerName(op.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
-			_, err = root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
-		}
+		_, err = root.Update(op.ctx, h.pointer(op.release), metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("record in namespace %s that the release is in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
@@ -337,7 +318,7 @@ func (op *operation) point(s State) error {
 // unpoint forgets where a release was. A pointer to nothing does no harm, so a failure is logged
 // and not returned.
 func (h *home) unpoint(ctx context.Context, release string) {
-	if h.dry != nil || h.homes.pointerOf(release) != h.options.Namespace || h.isRoot() {
+	if at, pointed := h.homes.of(release); h.dry != nil || !pointed || at != h.options.Namespace {
 		return
 	}
 	err := h.homes.root.objects.Delete(ctx, pointerName(release), metav1.DeleteOptions{})
@@ -368,19 +349,10 @@ func (op *operation) createNamespace() error {
 	if err != nil {
 		return err
 	}
-	err = client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()
-	if err == nil || apierrors.IsForbidden(err) { // a missing one then shows when the record is created
-		return nil
-	}
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read namespace %s: %w", name, err)
-	}
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	err = client.Post().Resource("namespaces").Body(object).Do(op.ctx).Error()
 	switch {
-	case apierrors.IsAlreadyExists(err):
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("namespace %s of the release does not exist and may not be created; create it, or allow the operator to create namespaces: %w", name, err)
+	case apierrors.IsAlreadyExists(err), apierrors.IsForbidden(err): // a missing one then shows when the record is created
 	case err != nil:
 		return fmt.Errorf("create namespace %s of the release: %w", name, err)
 	case op.home.dry == nil:

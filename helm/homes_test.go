@@ -161,7 +161,7 @@ func TestNamespaceMayNotBeCreated(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"*"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
 	)
-	want := "release web: namespace " + m.Namespace + " of the release does not exist and may not be created; create it, or allow the operator to create namespaces"
+	want := "release web: create release record " + secretName("web", 1) + `: namespaces "` + m.Namespace + `" not found; create it`
 	f.eventually(func() bool { // the server hears of the rules by watches
 		_, err := limited.Apply(f.Context(), m)
 		return err != nil && strings.HasPrefix(err.Error(), want)

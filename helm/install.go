@@ -27,7 +27,7 @@ func (in *installer) install(earlier []string) (*release.Release, error) {
 		}
 	}
 	cfg, k := in.op.configuration(in.store)
-	k.applying, k.earlier, k.presumed, k.recreates = true, earlier, in.presumed, recreatedKinds(in.chart.Metadata())
+	k.applying, k.earlier, k.presumed = true, earlier, in.presumed
 	i := action.NewInstall(cfg)
 	i.ReleaseName = in.op.release
 	i.Namespace = in.op.home.options.Namespace
@@ -73,7 +73,7 @@ func (in *installer) reinstall() (*release.Release, error) {
 // are for another version of the release: when only objects are put back, none runs (H14).
 func (in *installer) upgrade() (*release.Release, error) {
 	cfg, k := in.op.configuration(in.store)
-	k.applying, k.gone, k.recreates, k.heals = true, in.gone, recreatedKinds(in.chart.Metadata()), in.heals
+	k.applying, k.gone, k.heals = true, in.gone, in.heals
 	u := action.NewUpgrade(cfg)
 	u.Namespace = in.op.home.options.Namespace
 	u.Timeout = in.op.home.options.Timeout

@@ -39,18 +39,15 @@ type operation struct {
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
 	merge3 bool
-	// unmarked leaves MarkLabel out: a search for drift must not report its absence on older
-	// objects.
-	unmarked bool
-	// unlabelled leaves Options.Labels out: the objects of a release that was taken over get them
-	// with its next revision (adoptedLabel).
-	unlabelled bool
+	// unmarked leaves MarkLabel and Options.Labels out: a search for drift must not report their absence on objects that
+	// an older operator, or Helm, has made. They get them with their next revision.
+	unmarked   bool
 	giveUp     <-chan struct{} // Module.GiveUp
-	removed    int             // objects that were deleted because they have left the chart
-	unserved   []Object        // of older manifests, whose kinds the API server has in no version
+	unserved   []string        // objects of older manifests, whose kinds the API server has in no version
 	takes      takes
-	purge      bool // it is a Purge
-	keepsData  bool // objects that hold data are not deleted
+	purge      bool   // it is a Purge
+	keepsData  bool   // objects that hold data are not deleted
+	uninstalls string // the newest manifest of the release that is uninstalled
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask

@@ -102,8 +102,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 }
 
 // dryRunUpgrade upgrades a release for which there is nothing to do, so that all changes are drift;
-// settled is false for another one. Labels that a release that was adopted has not got yet are
-// left out.
+// settled is false for another one.
 func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	state, err := a.op.home.records.read(a.op.ctx, a.op.release)
 	if err != nil {
@@ -116,8 +115,6 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip || a.others.adopts {
 		return false, nil
 	}
-	last, _ := a.store.state.Last()
-	a.op.unlabelled = last.adopted()
 	_, err = a.take(StepUpgrade, "")
 	return true, err
 }

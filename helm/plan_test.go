@@ -2,60 +2,22 @@ package helm
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/dryrun"
 )
 
-// writes records what reaches the API server and would change something there.
-type writes struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		if req.Method != http.MethodGet && req.URL.Query().Get("dryRun") != "All" {
-			w.mu.Lock()
-			w.all = append(w.all, req.Method+" "+req.URL.String())
-			w.mu.Unlock()
-		}
-		return next.RoundTrip(req)
-	})
-}
-
-func (w *writes) take() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := w.all
-	w.all = nil
-	return all
-}
-
-// startWatched is start with a record of writes.
-func startWatched(t *testing.T) (*fixture, *writes) {
-	t.Helper()
-	f, w := start(t), &writes{}
-	f.config = rest.CopyConfig(f.config)
-	f.config.Wrap(w.wrap)
-	f.restart()
-	return f, w
-}
-
 // plan expects an action without a single write.
-func (f *fixture) plan(w *writes, m Module, want Action) Plan {
+func (f *fixture) plan(w *requestLog, m Module, want Action) Plan {
 	f.Helper()
 	f.caughtUp()
-	w.take()
+	w.writes()
 	got, err := f.client.Plan(f.Context(), m)
 	if err != nil {
 		f.Fatalf("plan: %v", err)
@@ -63,7 +25,7 @@ func (f *fixture) plan(w *writes, m Module, want Action) Plan {
 	if got.Action != want {
 		f.Fatalf("plan: %s (%s), want %s", got.Action, got.Reason, want)
 	}
-	if all := w.take(); len(all) > 0 {
+	if all := w.writes(); len(all) > 0 {
 		f.Errorf("a plan wrote: %q", all)
 	}
 	return got
@@ -90,7 +52,8 @@ func expectText(t *testing.T, what, got, want string) {
 
 // A plan says what Apply then does, in every state of a release, and writes nothing.
 func TestPlanIsWhatApplyDoes(t *testing.T) {
-	f, w := startWatched(t)
+	f := start(t)
+	w := f.record()
 	m := module(t, "simple").with("text", "one")
 
 	p := f.plan(w, m, Installed)
@@ -128,7 +91,7 @@ func TestPlanIsWhatApplyDoes(t *testing.T) {
 	f.wantRevisions("simple", "1 superseded", "2 pending-upgrade")
 
 	f.caughtUp()
-	w.take()
+	w.writes()
 	gone, err := f.client.PlanRemoval(f.Context(), m, nil)
 	if err != nil || gone.Action != Uninstalled {
 		t.Fatalf("plan of uninstall: %+v, %v", gone, err)
@@ -137,7 +100,7 @@ func TestPlanIsWhatApplyDoes(t *testing.T) {
 	if none, err := f.client.PlanRemoval(f.Context(), Module{Name: "absent"}, nil); err != nil || none.Action != "" || len(none.Changes) > 0 {
 		t.Errorf("uninstall of nothing: %+v, %v", none, err)
 	}
-	if all := w.take(); len(all) > 0 {
+	if all := w.writes(); len(all) > 0 {
 		t.Errorf("a plan wrote: %q", all)
 	}
 }
@@ -145,7 +108,8 @@ func TestPlanIsWhatApplyDoes(t *testing.T) {
 // Helm hooks are named, not run; objects whose namespace or kind does not exist yet are
 // listed all the same.
 func TestPlanOfWhatCannotBeTried(t *testing.T) {
-	f, w := startWatched(t)
+	f := start(t)
+	w := f.record()
 	m := moduleOf(t, "new", `
 -- templates/job.yaml --
 apiVersion: batch/v1
@@ -177,11 +141,12 @@ metadata: {name: thing}
 
 // What the API server would refuse is reported before anything is sent for good.
 func TestPlanOfWhatIsRefused(t *testing.T) {
-	f, w := startWatched(t)
+	f := start(t)
+	w := f.record()
 	m := moduleOf(t, "bad", "-- templates/svc.yaml --\napiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: {{ .Values.bad.port }}}]}\n").with("port", 80)
 	f.apply(m, Installed, 1)
 	for port, kind := range map[any]Kind{99999: Invalid, "{": Render} {
-		w.take()
+		w.writes()
 		_, err := f.client.Plan(f.Context(), m.with("port", port))
 		var problem *Error
 		if !errors.As(err, &problem) || problem.Kind != kind {
@@ -189,7 +154,7 @@ func TestPlanOfWhatIsRefused(t *testing.T) {
 		}
 	}
 	f.wantRevisions("bad", "1 deployed")
-	if all := w.take(); len(all) > 0 {
+	if all := w.writes(); len(all) > 0 {
 		t.Errorf("a plan wrote: %q", all)
 	}
 }
@@ -229,10 +194,10 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 `
 
 // wantDrift expects these drifted objects and fields, found without a write.
-func (f *fixture) wantDrift(w *writes, m Module, want string) []Object {
+func (f *fixture) wantDrift(w *requestLog, m Module, want string) []Object {
 	f.Helper()
 	f.caughtUp()
-	w.take()
+	w.writes()
 	changes, known, err := f.client.Drift(f.Context(), m)
 	if err != nil || !known {
 		f.Fatalf("drift: known %v, %v", known, err)
@@ -246,7 +211,7 @@ func (f *fixture) wantDrift(w *writes, m Module, want string) []Object {
 		}
 	}
 	expectText(f.T, "drift", strings.Join(got, ", "), want)
-	if all := w.take(); len(all) > 0 {
+	if all := w.writes(); len(all) > 0 {
 		f.Errorf("a look for drift wrote: %q", all)
 	}
 	return objects
@@ -265,7 +230,8 @@ func (f *fixture) patch(resource, name, patch string) {
 // Drift is what others changed of what the chart sets; Apply puts exactly that back.
 // What the chart does not set, how the API server writes a quantity, and defaults are none.
 func TestDrift(t *testing.T) {
-	f, w := startWatched(t)
+	f := start(t)
+	w := f.record()
 	m := moduleOf(t, "web", driftChart)
 	f.apply(m, Installed, 1)
 	f.wantDrift(w, m, "")
@@ -309,7 +275,8 @@ func TestDrift(t *testing.T) {
 
 // Helm compares only manifests of custom resources; for drift the cluster counts, too.
 func TestDriftOfACustomResource(t *testing.T) {
-	f, w := startWatched(t)
+	f := start(t)
+	w := f.record()
 	group := groupOf(f.namespace)
 	f.createCRD()
 	m := moduleOf(t, "cr", "-- templates/thing.yaml --\napiVersion: "+group+"/v1\nkind: Thing\nmetadata: {name: thing}\nspec: {size: 1, list: [{a: 1}]}\n")
@@ -323,22 +290,11 @@ func TestDriftOfACustomResource(t *testing.T) {
 	f.wantDrift(w, m, "")
 }
 
-// What Apply deletes and creates again is one change of the plan.
-func TestPlanOfAnObjectThatIsRecreated(t *testing.T) {
-	f, w := startWatched(t)
-	m := moduleOf(t, "anew", "-- Chart.yaml --\napiVersion: v2\nname: anew\nversion: 1.0.0\nannotations: {"+RecreateAnnotation+": Job}\n"+
-		"-- templates/job.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: anew}\nspec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: a, image: {{ .Values.anew.image }}}]}}}\n").with("image", "none:1")
-	f.apply(m, Installed, 1)
-	m = m.with("image", "none:2")
-	p := f.plan(w, m, Upgraded)
-	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+dryrun.NoteRecreated+")")
-	f.apply(m, Upgraded, 2)
-}
-
 // The repair of a failed release deletes what the chart no longer has. A plan has
 // it and does not do it, no more than it drops a corrupted record.
 func TestPlanOfRepairs(t *testing.T) {
-	f, w := startWatched(t)
+	f := start(t)
+	w := f.record()
 	m := moduleOf(t, "failed", `
 -- templates/all.yaml --
 {{ range .Values.failed.names }}
@@ -370,13 +326,13 @@ metadata: {name: bye, annotations: {helm.sh/hook: post-delete}}
 	f.refuse(broken.with("names", []any{"one"}), Invalid)
 	f.plan(w, fixed.with("names", []any{"one"}), Upgraded)
 	f.caughtUp()
-	w.take()
+	w.writes()
 	gone, err := f.client.PlanRemoval(f.Context(), fixed, nil)
 	if err != nil || len(gone.Hooks) != 1 || gone.Hooks[0].Object != "ConfigMap bye" {
 		t.Fatalf("hooks %+v, %v", gone.Hooks, err)
 	}
 	expectText(t, "uninstall after failed upgrades", verbs(gone.Changes), "delete ConfigMap one, delete ConfigMap three, delete Service web")
-	if all := w.take(); len(all) > 0 {
+	if all := w.writes(); len(all) > 0 {
 		t.Errorf("a plan wrote: %q", all)
 	}
 

@@ -45,8 +45,6 @@ func TestPublicErrors(t *testing.T) {
 			wantPublic(t, classify(t.Context(), "m", op, tt.err), tt.want)
 		})
 	}
-	wantPublic(t, Advised(classify(t.Context(), "m", nil, errors.New("hunter2: no matches for kind \"Foo\" in version \"v1\"")), "look at module b"),
-		"release m: no matches for kind \"Foo\" in version \"v1\"; ")
 	wantPublic(t, problem(Foreign, "m", "ConfigMap web belongs to release n"), "release m: ConfigMap web belongs to release n")
 	m := moduleOf(t, "m", "-- templates/a.yaml --\n{{ fail (printf \"conn %s\" .Values.m.conn) }}\n")
 	m.Values = map[string]any{"m": map[string]any{"conn": "hunter2"}}

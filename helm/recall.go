@@ -6,18 +6,15 @@ import (
 	"encoding/json"
 	"log/slog"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/helm/charts"
-	"addon-operator/helm/kinds"
 )
 
 // RenderedAnnotation is on the newest record of a release, and has the names of its objects. Charts that use lookup,
@@ -44,19 +41,15 @@ type note struct {
 // the templates about it has no answer, so nothing is recalled. A dry run needs the manifest
 // itself.
 func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
-	last, ok := h.records.remembered(op.release)
-	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+	last, ok := h.records.remembered(op.release).Last()
+	if !ok || h.dry != nil || len(h.kinds.Away()) > 0 || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
 		return nil
 	}
-	in := h.homes.inputs.of(op.ctx, op.release)
-	if in.Record != last.id() {
+	in := h.homes.inputs.of(op.release)
+	if in.Record != last.id() || in.Inputs != h.renderer.inputsOf(op, ch, values, in.Asked) {
 		return nil
 	}
-	result := &rendered{checksum: last.Checksum, record: last.id(), lists: in.Lists, ends: map[Object]bool{}}
-	result.answers, ok = kinds.NewAsked(op.capabilities, h.kinds.Away()).Answer(in.Has, in.Lists)
-	if !ok || in.Inputs != h.renderer.inputsOf(op, ch, values, result.answers, in.Lists) {
-		return nil
-	}
+	result := &rendered{checksum: last.Checksum, record: last.id(), ends: map[Object]bool{}}
 	var n note
 	if json.Unmarshal([]byte(last.note), &n) != nil {
 		return nil
@@ -89,7 +82,6 @@ func (t *target) forReal() (err error) {
 // does not render differently each time. It is empty, too, for charts that must be rendered each
 // time, and for too many objects.
 func (t *target) describe(rel *release.Release) string {
-	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row may print the same time, and later ones not
 	m := t.manifest
 	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed || m.volatile ||
 		mentions(t.module, t.chart, clock) || t.op.home.renderer.recorded(rel) != m.checksum {
@@ -110,6 +102,9 @@ func (t *target) describe(rel *release.Release) string {
 	return string(text)
 }
 
+// clock finds templates that may print the time: two renders in a row may print the same one, and later ones not.
+const clock = `\{\{[^}]*\b(now|ago)\b`
+
 // mentions looks for an expression in all that may be a template: files of the chart and, because
 // of tpl, the values.
 func mentions(m Module, ch *charts.Chart, expression string) bool {
@@ -123,18 +118,22 @@ func (t *target) remember() {
 	last, _ := t.store.state.Last()
 	m := t.manifest
 	if t.op.home.dry == nil && m.record == "" && last.note != "" && last.labels[ChecksumLabel] == m.checksum {
-		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, &input{last.id(), m.inputs, sortedKeys(m.answers), m.lists})
+		t.op.home.homes.inputs.put(t.op.release, &input{last.id(), m.inputs, m.asked})
 	}
 }
 
-// inputsName is the object of all releases with their inputs. It is of the kind of the records.
+// inputsName is the object of all releases with their inputs, in an annotation, so that the list of records has them. It is
+// of the kind of the records.
 const inputsName = "addon-operator.inputs"
+
+// inputsAnnotation has a map of input in JSON, by release.
+const inputsAnnotation = "addon-operator/inputs"
 
 // inputsPause is how long an operator collects changes before it writes the object.
 const inputsPause = 30 * time.Second
 
-// maxInputs bounds the object, in bytes. Of more releases none is remembered.
-const maxInputs = 900 << 10
+// maxInputs bounds the annotation, in bytes: all of an object together may have 256 KiB. Of more releases none is remembered.
+const maxInputs = 250 << 10
 
 // inputs are what the newest records were rendered from. They are in one object, so that a change that no template
 // prints, of a value of global, a file or the build of the operator, costs no write for each release. What is missing
@@ -151,44 +150,38 @@ type inputs struct {
 
 // input is what one record was rendered from.
 type input struct {
-	Record string   `json:"record"` // its id
-	Inputs string   `json:"inputs"` // renderer.inputsOf
-	Has    []string `json:"has,omitempty"`
-	Lists  bool     `json:"lists,omitempty"`
+	Record string `json:"record"` // its id
+	Inputs string `json:"inputs"` // renderer.inputsOf
+	Asked  string `json:"asked,omitempty"`
 }
 
 // of returns what a release was rendered from; the zero value when that is not known.
-func (i *inputs) of(ctx context.Context, release string) input {
+func (i *inputs) of(release string) input {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.read(ctx)
 	return i.known[release]
 }
 
-// read reads the object once. The caller holds the lock.
-func (i *inputs) read(ctx context.Context) {
+// listed takes the object from a list of records, if it was not read yet; nil: there is none.
+func (i *inputs) listed(object *metav1.ObjectMeta) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.known != nil {
 		return
 	}
-	stored, err := i.objects.Get(ctx, inputsName, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		i.log.Debug("the inputs of releases cannot be read; their charts are rendered", "object", inputsName, "err", err)
-		return
-	}
 	i.known, i.version = map[string]input{}, ""
-	if err == nil {
-		i.version = stored.ResourceVersion
-		_ = json.Unmarshal(stored.Data[recordKey], &i.known) // of a broken one nothing is known
+	if object != nil {
+		i.version = object.ResourceVersion
+		_ = json.Unmarshal([]byte(object.Annotations[inputsAnnotation]), &i.known) // of a broken one nothing is known
 	}
 }
 
 // put notes what a record was rendered from, nil for a release that is gone, and has it written.
-func (i *inputs) put(ctx context.Context, release string, in *input) {
+func (i *inputs) put(release string, in *input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.read(ctx)
 	known, is := i.known[release]
-	if i.known == nil || in == nil && !is || in != nil && is && known.same(*in) {
+	if i.known == nil || in == nil && !is || in != nil && known == *in {
 		return
 	}
 	if delete(i.known, release); in != nil {
@@ -199,11 +192,7 @@ func (i *inputs) put(ctx context.Context, release string, in *input) {
 	}
 }
 
-func (in input) same(other input) bool {
-	return in.Record == other.Record && in.Inputs == other.Inputs && in.Lists == other.Lists && slices.Equal(in.Has, other.Has)
-}
-
-// write writes the object. After a failure it is read again with the next change.
+// write writes the object. After a failure the next list of records has it.
 func (i *inputs) write() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -212,12 +201,10 @@ func (i *inputs) write() {
 	if err != nil || len(data) > maxInputs {
 		return
 	}
-	object := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
-		},
-		Data: map[string][]byte{recordKey: data},
-	}
+	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
+		Annotations: map[string]string{inputsAnnotation: string(data)},
+	}}
 	ctx := context.Background() // requests have limits of their own
 	var written *corev1.Secret
 	if i.version == "" {

@@ -11,9 +11,7 @@ import (
 
 // recalls reports whether the last Apply of a module took the manifest from the record of its release.
 func (f *fixture) recalls(m Module) bool {
-	f.client.root.renderer.renders.mu.Lock()
-	defer f.client.root.renderer.renders.mu.Unlock()
-	known := f.client.root.renderer.renders.byName[m.Name]
+	known := f.client.root.renderer.renders.of(m.Name)
 	return known.result != nil && known.result.record != ""
 }
 

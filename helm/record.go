@@ -27,8 +27,6 @@ type Record struct {
 	Chart, Version string
 	// Values are those that the user gave to Helm, in JSON: a map.
 	Values []byte
-	// Hooks are those of the chart, without its tests.
-	Hooks []Hook
 	// Absent are the subcharts of the chart, "name version". Helm puts no subchart into a record.
 	Absent []string
 
@@ -90,22 +88,10 @@ func (r *Record) read(s *store, last Revision) error {
 	}
 	r.Chart, r.Version = rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
 	r.Values = orEmpty(texts.Config)
-	for _, h := range rel.Hooks {
-		if !isTest(h) {
-			r.Hooks = append(r.Hooks, Hook{h.Kind + " " + h.Name, eventsOf(h)})
-		}
-	}
 	r.Absent = absentFrom(rel)
 	r.empty = len(rel.Chart.Templates) == 0
 	r.files, err = filesOf(rel.Chart, texts.Chart.Values)
 	return err
-}
-
-func eventsOf(h *release.Hook) (events []string) {
-	for _, e := range h.Events {
-		events = append(events, string(e))
-	}
-	return events
 }
 
 // orEmpty is a map in JSON, also where there is none.

@@ -33,63 +33,39 @@ const checksumBytes = 20
 // the other (locks), so the fields that are computed late need no lock.
 type rendered struct {
 	checksum string
-	former   string          // the checksum that older operators made, with the tests of the chart
 	objects  []Object        // without the objects of hooks (H14)
 	ends     map[Object]bool // those of them that end by themselves (H13)
 	hooks    bool            // the chart has Helm hooks, apart from tests
 	volatile bool            // lookup was used: the cluster is an input too
+	asked    string          // the kinds and versions that templates have asked about, separated by spaces; allKinds for all
 	inputs   string          // checksum of all that it was made from
-	lookups  string          // checksum of what lookup found; empty when it was not used
-	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
-	answers  map[string]bool // to what templates have asked about the kinds of the API server
-	lists    bool            // they did more with these than to ask for some
+	record   string          // the record that it was recalled from (Revision.id), which has no hooks or inputs; empty: it was rendered
 }
 
-// renders remembers the last render of each release. The same chart, values and capabilities give
-// the same manifest, so it is not made again. A render that used lookup is not remembered, because
-// what it finds may change.
-type renders struct {
-	mu     sync.Mutex
-	byName map[string]memo
-}
-
-// memo is a render with its key. Chart and capabilities are compared by pointer: charts.Cache and
-// kinds.Server return the same one until something has changed.
+// memo is what a render was made from. The same chart, values and capabilities give the same manifest. Chart and
+// capabilities are compared by pointer: charts.Cache and kinds.Server return the same one until something has changed.
 type memo struct {
 	chart        *charts.Chart
 	values       [sha256.Size]byte
 	capabilities *chartutil.Capabilities
-	result       *rendered
 }
 
-func (r *renders) get(name string, key memo) *rendered {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.byName[name]
-	if known.chart == key.chart && known.values == key.values && known.capabilities == key.capabilities {
-		return known.result
-	}
-	return nil
+// renders remembers the last render of each release, so that it is not made again. A render that used lookup is not
+// remembered, because what it finds may change.
+type renders struct{ byName sync.Map }
+
+type remembered struct {
+	memo
+	result *rendered
 }
 
-func (r *renders) put(name string, m memo) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byName == nil {
-		r.byName = map[string]memo{}
-	}
-	if m.result.volatile {
-		delete(r.byName, name)
-		return
-	}
-	r.byName[name] = m
+func (r *renders) of(name string) remembered {
+	known, _ := r.byName.Load(name)
+	is, _ := known.(remembered)
+	return is
 }
 
-func (r *renders) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.byName, name)
-}
+func (r *renders) forget(name string) { r.byName.Delete(name) }
 
 // renderer makes manifests of charts.
 type renderer struct {
@@ -111,35 +87,41 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 	if err != nil {
 		return nil, err
 	}
-	key := memo{chart: ch, values: sum, capabilities: op.capabilities}
-	if known := r.renders.get(m.Name, key); known != nil {
-		return known, nil
+	from := memo{ch, sum, op.capabilities}
+	if known := r.renders.of(m.Name); known.memo == from {
+		return known.result, nil
 	}
-	if key.result = recall(op, ch, sum); key.result == nil {
-		if key.result, _, err = r.renderAgain(op, m, ch); err != nil {
+	result := recall(op, ch, sum)
+	if result == nil {
+		if result, err = r.renderAgain(op, m, ch); err != nil {
 			return nil, err
 		}
+		result.inputs = r.inputsOf(op, ch, sum, result.asked)
 	}
-	key.result.inputs = r.inputsOf(op, ch, sum, key.result.answers, key.result.lists)
-	r.renders.put(m.Name, key)
-	return key.result, nil
+	if r.renders.forget(m.Name); !result.volatile {
+		r.renders.byName.Store(m.Name, remembered{from, result})
+	}
+	return result, nil
 }
 
-// renderAgain renders without the memory. It also returns what each template has printed.
-func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
+// renderAgain renders without the memory.
+func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
 	lookup := &lookupClients{op: op}
-	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
-		return nil, nil, err
+	files, err := r.renderFiles(op, m, ch, lookup)
+	if err != nil {
+		return nil, err
 	}
-	if result, err = r.digest(files); err != nil {
-		return nil, nil, err
+	result, err := r.digest(files)
+	if err != nil {
+		return nil, err
 	}
-	if result.volatile = lookup.used; lookup.used {
-		result.lookups = lookup.sum()
+	result.volatile = lookup.used
+	answers, lists := lookup.asked.Answers()
+	result.asked = strings.Join(sortedKeys(answers), " ")
+	if lists || len(answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`) {
+		result.asked = allKinds
 	}
-	result.answers, result.lists = lookup.asked.Answers()
-	result.lists = result.lists || len(result.answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`)
-	return result, files, nil
+	return result, nil
 }
 
 // renderFiles renders with fixed values of .Release: with the real revision the checksum would
@@ -208,7 +190,7 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &rendered{former: r.sum(manifests, all), ends: map[Object]bool{}}
+	result := &rendered{ends: map[Object]bool{}}
 	hooks := slices.DeleteFunc(all, isTest)
 	result.hooks, result.checksum = len(hooks) > 0, r.sum(manifests, hooks)
 	return result, r.checkObjects(manifests, result)

@@ -324,23 +324,9 @@ spec:
 `).with("app", "one")
 	f.apply(m, Installed, 1)
 	err := f.refuse(m.with("app", "two"), Immutable)
-	wantError(t, err, `"app" with kind Deployment`, "spec.selector", "field is immutable", "delete the object", RecreateAnnotation)
+	wantError(t, err, `"app" with kind Deployment`, "spec.selector", "field is immutable", "delete the object")
 	must(t, f.kube.AppsV1().Deployments(f.namespace).Delete(t.Context(), "app", metav1.DeleteOptions{}))
 	f.apply(m.with("app", "two"), Upgraded, 3)
-
-	// The chart allows it: but only for the kinds it names.
-	write(t, m, "Chart.yaml", "apiVersion: v2\nname: fixed\nversion: 1.0.0\nannotations: {"+RecreateAnnotation+": \"Job, StatefulSet\"}\n")
-	f.refuse(m.with("app", "three"), Immutable)
-	write(t, m, "Chart.yaml", "apiVersion: v2\nname: fixed\nversion: 1.0.1\nannotations: {"+RecreateAnnotation+": \"Job, Deployment\"}\n")
-	f.apply(m.with("app", "three"), Upgraded, 5)
-	app, err := f.kube.AppsV1().Deployments(f.namespace).Get(t.Context(), "app", metav1.GetOptions{})
-	if err != nil || app.Spec.Selector.MatchLabels["app"] != "three" {
-		t.Errorf("deployment: %v, %v", app.Spec.Selector, err)
-	}
-	if !strings.Contains(f.log.String(), "deleted and created again") {
-		t.Error("the log does not tell of it")
-	}
-	f.apply(m.with("app", "three"), Skipped, 5)
 }
 
 // Texts of Secrets never appear in errors.

@@ -110,13 +110,6 @@ func (s State) installs() bool {
 	return n == 1 || n > 1 && s.Revisions[n-2].Status == release.StatusUninstalled
 }
 
-// replaceLast returns a copy of revisions with a changed last element.
-func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
-	out := slices.Clone(revisions)
-	change(&out[len(out)-1])
-	return out
-}
-
 // records reads release records of one namespace as metadata only. A reload lists them all with one request (readAll).
 // The first read of a release after that is from memory, and each other one asks the API server: a run that no reload
 // has begun sees what a person has done since. A state that is too old cannot do harm: a new revision is the creation
@@ -131,7 +124,11 @@ type records struct {
 	known  map[string]State
 	listed time.Time       // when all records were listed: a release that was not known then did not exist
 	used   map[string]bool // releases that were read since the last list, or whose last operation failed
-	writes map[string]int  // how often a release was written: a list may be older than the last time
+	writes int             // how often a record was written: a list that began before the last time may be older
+}
+
+func newRecords(client metadata.Interface, driver Driver, namespace string) *records {
+	return &records{client: client, driver: driver, namespace: namespace, known: map[string]State{}, used: map[string]bool{}}
 }
 
 func (r *records) objects() metadata.ResourceInterface {
@@ -159,95 +156,49 @@ func (r *records) look(ctx context.Context, name string) (State, error) {
 	return r.reread(ctx, name)
 }
 
-// remembered is the newest revision of a release as far as it is known without a request. It may be
-// out of date: check compares its id with that of the state that it reads.
-func (r *records) remembered(name string) (Revision, bool) {
+// remembered is the state of a release as far as it is known without a request. It may be out of date.
+func (r *records) remembered(name string) State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stateOf(name).Last()
-}
-
-// reread lists the records of a release consistently, without trusting the memory.
-func (r *records) reread(ctx context.Context, name string) (State, error) {
-	r.mu.Lock()
-	writes := r.writes[name]
-	r.mu.Unlock()
-	metas, err := r.list(ctx, releaseSelector(name).String())
-	if err != nil {
-		return State{}, err
-	}
-	states := statesOf(metas)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.writes[name] == writes {
-		r.setLocked(name, states[name].Revisions)
-	}
-	return State{Release: name, Revisions: states[name].Revisions}, nil
-}
-
-// readAll lists all releases of the namespace, consistently, and the pointers in it: by release, its namespace.
-func (r *records) readAll(ctx context.Context) (all map[string]State, pointers map[string]string, err error) {
-	r.mu.Lock()
-	before := maps.Clone(r.writes)
-	r.mu.Unlock()
-	metas, err := r.list(ctx, "owner in (helm, "+pointerOwner+")")
-	if err != nil {
-		r.mu.Lock()
-		r.listed = time.Time{}
-		r.mu.Unlock()
-		return nil, nil, err
-	}
-	all, pointers = statesOf(metas), map[string]string{}
-	for _, m := range metas {
-		if name, namespace := m.Labels["name"], m.Labels[pointerNamespace]; m.Labels["owner"] == pointerOwner && name != "" && namespace != "" {
-			pointers[name] = namespace
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.listed, r.used = time.Now(), map[string]bool{}
-	for name, n := range r.writes {
-		if before[name] != n { // the list may be older
-			all[name], r.used[name] = r.stateOf(name), true
-		}
-	}
-	r.known = maps.Clone(all)
-	return all, pointers, nil
-}
-
-// copied is a memory for a dry run: it begins with what is known, and gets the pretended writes.
-func (r *records) copied() *records {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return &records{
-		client: r.client, driver: r.driver, namespace: r.namespace,
-		known: maps.Clone(r.known), listed: r.listed, used: maps.Clone(r.used),
-	}
+	return r.stateOf(name)
 }
 
 func (r *records) stateOf(name string) State {
 	return State{Release: name, Revisions: r.known[name].Revisions}
 }
 
-func (r *records) setLocked(name string, revisions []Revision) {
-	if r.known == nil {
-		r.known = map[string]State{}
-	}
-	r.known[name] = State{Release: name, Revisions: revisions}
-	if len(revisions) == 0 {
-		delete(r.known, name)
-	}
+// reread lists the records of a release consistently, without trusting the memory.
+func (r *records) reread(ctx context.Context, name string) (State, error) {
+	found, err := r.list(ctx, releaseSelector(name).String(), func(states map[string]State) { r.known[name] = states[name] })
+	return State{Release: name, Revisions: found.states[name].Revisions}, err
+}
+
+// readAll lists all releases of the namespace, consistently.
+func (r *records) readAll(ctx context.Context) (listing, error) {
+	r.mu.Lock()
+	r.listed = time.Time{} // until this one is here
+	r.mu.Unlock()
+	began := time.Now()
+	return r.list(ctx, "owner in (helm, "+pointerOwner+")", func(states map[string]State) {
+		r.known, r.listed, r.used = maps.Clone(states), began, map[string]bool{}
+	})
+}
+
+// copied is a memory for a dry run: it begins with what is known, and gets the pretended writes.
+func (r *records) copied() *records {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := newRecords(r.client, r.driver, r.namespace)
+	c.known, c.listed, c.used = maps.Clone(r.known), r.listed, maps.Clone(r.used)
+	return c
 }
 
 // wrote remembers the revisions of a release after one was written or deleted by us.
 func (r *records) wrote(name string, revisions []Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.setLocked(name, revisions)
-	if r.writes == nil {
-		r.writes = map[string]int{}
-	}
-	r.writes[name]++
+	r.known[name] = State{Release: name, Revisions: revisions}
+	r.writes++
 }
 
 // doubt makes the next read of a release a request: an operation failed, and it is unknown
@@ -255,38 +206,53 @@ func (r *records) wrote(name string, revisions []Revision) {
 func (r *records) doubt(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.used == nil {
-		r.used = map[string]bool{}
-	}
 	r.used[name] = true
 }
 
-func (r *records) list(ctx context.Context, selector string) ([]*metav1.ObjectMeta, error) {
-	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return nil, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
-	}
-	metas := make([]*metav1.ObjectMeta, len(list.Items))
-	for i := range list.Items {
-		metas[i] = &list.Items[i].ObjectMeta
-	}
-	return metas, nil
+// listing is what a list of records has.
+type listing struct {
+	states   map[string]State   // by release
+	pointers map[string]string  // by release, its namespace
+	inputs   *metav1.ObjectMeta // of the object of this name; nil: there is none
 }
 
-// statesOf sorts release records into histories.
-func statesOf(secrets []*metav1.ObjectMeta) map[string]State {
-	states := map[string]State{}
-	for _, secret := range secrets {
-		name, revision, err := revisionOf(secret)
-		if err != nil {
-			continue // a secret that only looks like one of Helm
-		}
-		states[name] = State{Release: name, Revisions: append(states[name].Revisions, revision)}
+// list reads records. Nothing is remembered of a list during which one was written.
+func (r *records) list(ctx context.Context, selector string, remember func(map[string]State)) (listing, error) {
+	r.mu.Lock()
+	before := r.writes
+	r.mu.Unlock()
+	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return listing{}, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
 	}
-	for _, state := range states {
+	found := listingOf(list.Items)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.writes == before {
+		remember(found.states)
+	}
+	return found, nil
+}
+
+// listingOf sorts release records into histories.
+func listingOf(records []metav1.PartialObjectMetadata) listing {
+	found := listing{states: map[string]State{}, pointers: map[string]string{}}
+	for i := range records {
+		m := &records[i].ObjectMeta
+		if m.Name == inputsName {
+			found.inputs = m
+		}
+		if m.Labels["owner"] == pointerOwner && m.Labels["name"] != "" && m.Labels[pointerNamespace] != "" {
+			found.pointers[m.Labels["name"]] = m.Labels[pointerNamespace]
+		}
+		if name, revision, err := revisionOf(m); err == nil { // else it only looks like one of Helm
+			found.states[name] = State{Release: name, Revisions: append(found.states[name].Revisions, revision)}
+		}
+	}
+	for _, state := range found.states {
 		slices.SortFunc(state.Revisions, func(a, b Revision) int { return a.Version - b.Version })
 	}
-	return states
+	return found
 }
 
 func releaseSelector(name string) labels.Set {

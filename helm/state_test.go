@@ -103,7 +103,7 @@ func TestSurplus(t *testing.T) {
 // A list serves one read of each release; each other read sees what somebody else has done.
 func TestRecords(t *testing.T) {
 	f := start(t)
-	r := &records{client: f.client.root.metadata, namespace: f.namespace}
+	r := newRecords(f.client.root.metadata, "", f.namespace)
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	put := func(version int, status string) {
 		t.Helper()
@@ -126,8 +126,7 @@ func TestRecords(t *testing.T) {
 	}
 	list := func() {
 		t.Helper()
-		_, _, err := r.readAll(t.Context())
-		must(t, err)
+		must(t, second(r.readAll(t.Context())))
 	}
 	want()
 	put(9, "superseded")
@@ -149,7 +148,7 @@ func TestRecords(t *testing.T) {
 // What is written during a list is not taken from it.
 func TestRecordsWrittenDuringAList(t *testing.T) {
 	f := start(t)
-	r := &records{namespace: f.namespace}
+	r := newRecords(nil, "", f.namespace)
 	var wrote atomic.Bool
 	config := rest.CopyConfig(f.config)
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
@@ -164,8 +163,7 @@ func TestRecordsWrittenDuringAList(t *testing.T) {
 	client, err := metadata.NewForConfig(config)
 	must(t, err)
 	r.client = client
-	all, _, err := r.readAll(t.Context())
-	if err != nil || len(all["m"].Revisions) != 1 {
+	if all, err := r.readAll(t.Context()); err != nil || len(all.states) > 0 || len(r.remembered("m").Revisions) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
 	if state, err := r.read(t.Context(), "m"); err != nil || len(state.Revisions) > 0 {

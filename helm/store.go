@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -115,9 +114,7 @@ func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
 	return out, nil
 }
 
-// Create implements driver.Driver. It writes a new revision, and deletes surplus ones in parallel
-// (H7), because both cost a request. It returns driver.ErrReleaseExists when another writer was
-// faster.
+// Create implements driver.Driver. It returns driver.ErrReleaseExists when another writer was faster.
 func (s *store) Create(key string, rel *release.Release) error {
 	if s.checksum != nil {
 		rel.Labels = maps.Clone(rel.Labels)
@@ -130,9 +127,8 @@ func (s *store) Create(key string, rel *release.Release) error {
 	}
 	secret.Labels["createdAt"] = now()
 	secret.Labels[revisionLabel] = strconv.Itoa(rel.Version)
-	pruned := s.prune()
+	s.prune()
 	created, err := s.objects.Create(s.ctx, secret, metav1.CreateOptions{})
-	pruned()
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
 	}
@@ -174,67 +170,45 @@ func (s *store) write(key string, old Revision, rel *release.Release) error {
 	return s.keep(updated, rel)
 }
 
-// Delete implements driver.Driver. It removes a revision that did not change since it was read.
+// Delete implements driver.Driver. It removes a revision that did not change since it was read; one that is gone is no
+// error.
 func (s *store) Delete(key string) (*release.Release, error) {
 	i := s.index(key)
 	if i < 0 {
 		return nil, driver.ErrReleaseNotFound
 	}
 	old := s.state.Revisions[i]
-	err := s.stopped()
-	if err == nil {
-		err = s.erase(old)
-	}
-	if err != nil {
+	if err := s.stopped(); err != nil {
 		return nil, err
 	}
-	s.forget(old)
-	return s.bodies[key], nil
-}
-
-// erase deletes the object of a revision; one that is gone is no error. It touches no field, so
-// several may run in parallel.
-func (s *store) erase(old Revision) error {
 	err := s.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("delete release record %s: %w", old.secret, errTaken)
+		return nil, fmt.Errorf("delete release record %s: %w", old.secret, errTaken)
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("delete release record %s: %w", old.secret, err)
+		return nil, fmt.Errorf("delete release record %s: %w", old.secret, err)
 	}
-	return nil
-}
-
-// forget removes a revision that was deleted from the state and from the memory of records.
-func (s *store) forget(old Revision) {
 	s.state.Revisions = slices.DeleteFunc(slices.Clone(s.state.Revisions), func(r Revision) bool { return r.secret == old.secret })
 	s.records.wrote(s.state.Release, s.state.Revisions)
+	return s.bodies[key], nil
 }
 
-// prune begins to delete the oldest revisions, so that one more is within the
-// limit; wait ends when they are gone. What could not be deleted is no reason to
-// stop: the next revision tries again.
-func (s *store) prune() (wait func()) {
-	old := s.state.surplus(s.historyMax)
-	gone := make([]bool, len(old))
-	var group errgroup.Group
-	group.SetLimit(writeWidth)
-	for i, r := range old {
-		group.Go(func() error {
-			err := s.erase(r)
-			if err != nil {
-				s.log.Warn("an old release record stays for now", "err", err)
-			}
-			gone[i] = err == nil
-			return nil
-		})
+// drop removes a corrupted record. One that another client has removed meanwhile is as good.
+func (s *store) drop(c *corruptedError, then string) error {
+	s.log.Warn("a corrupted release record is removed; "+then, "record", c.secret, "err", c.err)
+	_, err := s.Delete(c.secret)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
 	}
-	return func() {
-		_ = group.Wait()
-		for i, r := range old {
-			if gone[i] {
-				s.forget(r)
-			}
+	return err
+}
+
+// prune deletes the oldest revisions, so that one more is within the limit (H7). What could not be deleted is no
+// reason to stop: the next revision tries again.
+func (s *store) prune() {
+	for _, r := range s.state.surplus(s.historyMax) {
+		if _, err := s.Delete(r.secret); err != nil {
+			s.log.Warn("an old release record stays for now", "err", err)
 		}
 	}
 }

@@ -25,64 +25,19 @@ func record(version int, status string) *release.Release {
 	}
 }
 
-func (f *fixture) driver() (*store, *driver.Secrets) {
+func (f *fixture) driver() *store {
 	f.Helper()
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	state, err := f.client.root.records.reread(f.Context(), "m")
 	must(f, err)
-	ours := &store{ctx: f.Context(), stopped: f.Context().Err, objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
-	return ours, driver.NewSecrets(secrets)
-}
-
-// What one driver writes the other reads, with the same answers.
-func TestStoreBesideStock(t *testing.T) {
-	f := start(t)
-	ours, stock := f.driver()
-	must(t, ours.Create(secretName("m", 1), record(1, "deployed")))
-	old, err := stock.Get(secretName("m", 1))
-	must(t, err)
-	old.Info.Status = release.StatusSuperseded
-	must(t, stock.Update(secretName("m", 1), old))
-	must(t, stock.Create(secretName("m", 2), record(2, "deployed")))
-	ours, _ = f.driver()
-	for _, labels := range []map[string]string{
-		{"name": "m", "owner": "helm"},
-		{"name": "m", "owner": "helm", "status": "deployed"},
-		{"name": "m", "owner": "helm", "status": "superseded"},
-		{"name": "m", "owner": "helm", "status": "failed"},
-		{"name": "other", "owner": "helm"},
-	} {
-		a, errA := ours.Query(labels)
-		b, errB := stock.Query(labels)
-		if len(a) != len(b) || errors.Is(errA, driver.ErrReleaseNotFound) != errors.Is(errB, driver.ErrReleaseNotFound) {
-			t.Fatalf("%v: ours %v, %v; stock %v, %v", labels, a, errA, b, errB)
-		}
-		for i := range a {
-			if a[i].Version != b[i].Version || a[i].Info.Status != b[i].Info.Status || a[i].Name != b[i].Name {
-				t.Errorf("%v: ours %+v, stock %+v", labels, a[i], b[i])
-			}
-		}
-		if n := len(a); n > 0 && (a[n-1].Manifest != "text" || !reflect.DeepEqual(a[n-1].Config, b[n-1].Config)) {
-			t.Errorf("%v: the newest has no body: %+v", labels, a[n-1])
-		}
-	}
-	got, err := ours.Get(secretName("m", 1))
-	if err != nil || got.Labels["custom"] != "label" || got.Labels["createdAt"] != "" || got.Chart.Values["d"] != "e" || len(got.Chart.Templates) != 0 {
-		t.Errorf("revision 1 = %+v, %v", got, err)
-	}
-	if _, err := ours.Get(secretName("m", 3)); !errors.Is(err, driver.ErrReleaseNotFound) {
-		t.Errorf("a missing revision: %v", err)
-	}
-	if ours.Name() != stock.Name() {
-		t.Errorf("name = %s", ours.Name())
-	}
+	return &store{ctx: f.Context(), stopped: f.Context().Err, objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
 }
 
 // Labels of a secret after Create and Update, as the helm command line selects
 // and shows them.
 func TestStoreLabels(t *testing.T) {
 	f := start(t)
-	ours, _ := f.driver()
+	ours := f.driver()
 	rel := record(1, "pending-install")
 	must(t, ours.Create(secretName("m", 1), rel))
 	created := f.secret(1)
@@ -114,13 +69,13 @@ func (f *fixture) secret(version int) *corev1.Secret {
 // Of two writers one loses, at every kind of write.
 func TestStoreConflicts(t *testing.T) {
 	f := start(t)
-	ours, _ := f.driver()
+	ours := f.driver()
 	key := secretName("m", 1)
 	must(t, ours.Create(key, record(1, "deployed")))
 	if err := ours.Create(key, record(1, "deployed")); !errors.Is(err, driver.ErrReleaseExists) {
 		t.Errorf("second create: %v", err)
 	}
-	late, _ := f.driver()
+	late := f.driver()
 	must(t, ours.Update(key, record(1, "failed")))
 	if _, err := late.Get(key); !errors.Is(err, errTaken) {
 		t.Errorf("late read: %v", err)
@@ -151,11 +106,11 @@ func TestStoreConflicts(t *testing.T) {
 // A record whose body was never read is not overwritten with nothing.
 func TestStoreRefusesStubs(t *testing.T) {
 	f := start(t)
-	ours, _ := f.driver()
+	ours := f.driver()
 	for _, version := range []int{1, 2} {
 		must(t, ours.Create(secretName("m", version), record(version, "deployed")))
 	}
-	ours, _ = f.driver()
+	ours = f.driver()
 	all, err := ours.Query(map[string]string{"name": "m", "owner": "helm"})
 	if err != nil || len(all) != 2 {
 		t.Fatal(all, err)

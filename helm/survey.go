@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/kinds"
-	"addon-operator/helm/manifest"
 )
 
 // surveyWidth is how many objects are looked at in parallel.
@@ -136,14 +135,12 @@ func (l *live) reachManifests(texts ...string) error {
 		return nil
 	}
 	for _, text := range texts {
-		found, err := manifest.Parse(text)
-		if err != nil {
-			return fmt.Errorf("manifest of an older revision: %w", err)
+		objects, err := objectsOf(text)
+		if err == nil {
+			err = l.reach(objects)
 		}
-		for _, u := range found {
-			if err := l.reach([]Object{manifest.Of(u)}); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -184,7 +181,8 @@ func (s survey) foreign(objects []Object, us owner, taken map[owner]bool) error 
 	var errs []error
 	for _, o := range objects {
 		if them := s[o]; isOther(them, us) && !taken[them] {
-			errs = append(errs, &ownedError{o, them})
+			errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
+				o, them.name, them.namespace, ownerName))
 		}
 	}
 	return errors.Join(errs...)
@@ -192,16 +190,4 @@ func (s survey) foreign(objects []Object, us owner, taken map[owner]bool) error 
 
 func isOther(them, us owner) bool {
 	return them.name != "" && them != us && (them.name != us.name || them.namespace != "")
-}
-
-// ownedError reports that an object belongs to another release.
-type ownedError struct {
-	object Object
-	owner  owner
-}
-
-// Error implements error.
-func (e *ownedError) Error() string {
-	return fmt.Sprintf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
-		e.object, e.owner.name, e.owner.namespace, ownerName)
 }

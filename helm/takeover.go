@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
-
-	"addon-operator/helm/manifest"
 )
 
 // takes is what an operation takes over from releases whose module is gone, as after a rename
@@ -41,32 +39,26 @@ func (t *takes) names() (all []string) {
 // owners reads who owns objects, and refuses those of another release that has a module, of another
 // program, or of another operator (Foreign). keep: the answers serve the action that follows.
 func (op *operation) owners(objects []Object, keep bool) (survey, error) {
-	for {
-		op.transport.keepReads(keep) // also drops presumed answers
-		found, err := op.survey(objects)
-		if err != nil {
+	op.transport.keepReads(keep) // also drops presumed answers
+	found, err := op.survey(objects)
+	if err != nil {
+		return nil, err
+	}
+	theirs := map[owner][]string{}
+	for _, o := range objects {
+		if them := found[o]; isOther(them, op.us()) && !op.takes.from[them] {
+			theirs[them] = append(theirs[them], o.String())
+		}
+	}
+	for _, them := range slices.SortedFunc(maps.Keys(theirs), owner.compare) {
+		if err := takeFrom(op, them, theirs[them]); err != nil {
 			return nil, err
 		}
-		more := map[owner][]string{}
-		for _, o := range objects {
-			if them := found[o]; isOther(them, op.us()) && !op.takes.from[them] {
-				more[them] = append(more[them], o.String())
-			}
-		}
-		before := len(op.takes.from)
-		for _, them := range slices.SortedFunc(maps.Keys(more), owner.compare) {
-			if err := takeFrom(op, them, more[them]); err != nil {
-				return nil, err
-			}
-		}
-		if len(op.takes.from) > before { // a purge may have been under way: look again
-			continue
-		}
-		if err := found.foreign(objects, op.us(), op.takes.from); err != nil {
-			return nil, &Error{Kind: Foreign, Release: op.release, Err: err}
-		}
-		return found, nil
 	}
+	if err := found.foreign(objects, op.us(), op.takes.from); err != nil {
+		return nil, &Error{Kind: Foreign, Release: op.release, Err: err}
+	}
+	return found, nil
 }
 
 func (o owner) compare(other owner) int {
@@ -190,13 +182,13 @@ func (l *live) recorded(s *store) (all []Object, err error) {
 		manifests = append(manifests, newest.Manifest)
 	}
 	for _, text := range manifests {
-		found, err := manifest.Parse(text)
+		found, err := objectsOf(text)
 		if err != nil {
 			return nil, err
 		}
-		for _, u := range found {
-			if o, _, err := l.resolve(manifest.Of(u)); err == nil {
-				all = append(all, o)
+		for _, o := range found {
+			if resolved, _, err := l.resolve(o); err == nil {
+				all = append(all, resolved)
 			}
 		}
 	}

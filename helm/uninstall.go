@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
@@ -64,7 +63,6 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	}
 	op.purge, op.giveUp = how.purge != nil, how.GiveUp
 	op.keepsData = op.purge && !how.purge.Data
-	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
 		return false, classify(ctx, name, op, err)
@@ -96,7 +94,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 		h.records.doubt(name)
 	} else {
 		h.unpoint(ctx, name)
-		h.homes.inputs.put(ctx, name, nil)
+		h.homes.inputs.put(name, nil)
 	}
 	return true, classify(ctx, name, op, err)
 }
@@ -188,21 +186,38 @@ func (op *operation) uninstall(s *store, of Module) error {
 	if err := op.home.live.reachManifests(append(others, newest.Manifest)...); err != nil {
 		return err
 	}
-	cfg, k := op.configuration(s)
+	cfg, _ := op.configuration(s)
+	op.uninstalls = newest.Manifest
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.home.options.Timeout
 	u.IgnoreNotFound = true
 	u.DisableHooks = op.purge || op.home.dry != nil
-	if last.Status != release.StatusUninstalled {
-		if err := op.removeDropped(others, newest.Manifest); err != nil {
+	if last.Status != release.StatusUninstalled && len(others) > 0 { // the uninstall itself deletes what the newest has
+		kept, err := objectsOf(newest.Manifest)
+		if err != nil {
+			return err
+		}
+		if err := op.removeAll(others, kept); err != nil {
 			return err
 		}
 	}
 	if _, err := u.Run(op.release); err != nil {
-		return op.orRefused(errors.Join(append([]error{err}, k.undeleted...)...))
+		return op.orRefused(err)
 	}
 	op.reportUnserved()
 	return nil
+}
+
+// objectsOf are the objects that a manifest names.
+func objectsOf(text string) (all []Object, err error) {
+	found, err := manifest.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("manifest of an older revision: %w", err)
+	}
+	for _, u := range found {
+		all = append(all, manifest.Of(u))
+	}
+	return all, nil
 }
 
 // chartsDeleteHooks replaces the delete hooks in a record by those that the chart on disk has (P2): whoever writes a record
@@ -247,52 +262,19 @@ func runsOnDelete(h *release.Hook) bool {
 	return slices.Contains(h.Events, release.HookPreDelete) || slices.Contains(h.Events, release.HookPostDelete)
 }
 
-// removeDropped deletes the objects of older manifests that the newest revision no longer has: the
-// uninstall itself deletes those of the newest only.
-func (op *operation) removeDropped(others []string, newest string) error {
-	if len(others) == 0 {
-		return nil
-	}
-	objects, err := manifest.Parse(newest)
-	if err != nil {
-		return err
-	}
-	var kept []Object
-	for _, u := range objects {
-		kept = append(kept, manifest.Of(u))
-	}
-	dropped, err := op.compare(others, kept)
+// removeAll deletes what manifests list and wanted does not have, the last object first. A purge that no person has
+// allowed leaves what holds data: the directory may be gone by mistake (P1).
+func (op *operation) removeAll(manifests []string, wanted []Object) error {
+	p, err := op.compare(manifests, wanted)
 	if err != nil {
 		return err
 	}
 	if op.keepsData {
-		op.warnAbout(dropped.data, whyData)
-		dropped.gone = dropped.without()
+		op.report(slog.LevelWarn, whyData, p.data)
+		p.gone = p.without()
 	}
-	return op.remove(dropped.gone)
-}
-
-// owned leaves out what an uninstall must not delete, although the record lists it (fateOf). A purge that no person has
-// allowed also leaves what holds data: the directory may be gone by mistake (P1).
-func (k *cluster) owned(list kube.ResourceList) (ours kube.ResourceList, _ error) {
-	var kept, data []Object
-	for _, info := range list {
-		o := objectOfInfo(info)
-		fate, err := k.op.fateOf(o)
-		switch {
-		case err != nil:
-			return nil, err
-		case fate == stays:
-			kept = append(kept, o)
-		case fate == goesWithData && k.op.keepsData:
-			data = append(data, o)
-		case fate != isGone:
-			ours = append(ours, info)
-		}
-	}
-	k.op.warnAbout(data, whyData)
-	k.op.warnAbout(kept, whyStays)
-	return ours, nil
+	slices.Reverse(p.gone)
+	return op.remove(p.gone)
 }
 
 // dropCorrupted removes newest records that cannot be read, until one can. When
@@ -304,8 +286,7 @@ func (op *operation) dropCorrupted(s *store) error {
 		if !errors.As(err, &corrupted) {
 			return err
 		}
-		op.log.Warn("a corrupted release record is removed; objects that only it listed stay in the cluster", "record", corrupted.secret, "err", corrupted.err)
-		if _, err := s.Delete(r.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		if err := s.drop(corrupted, "objects that only it listed stay in the cluster"); err != nil {
 			return err
 		}
 	}

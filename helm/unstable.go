@@ -2,13 +2,13 @@ package helm
 
 import (
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -22,22 +22,28 @@ import (
 // A chart whose templates use random values, keys or the time renders another manifest each time.
 // An upgrade for each would restart its workloads at each start of the operator, and begin loops
 // (H6). So such a chart is upgraded only when its inputs change: files, values, labels, the kinds
-// that it asks about, the operator itself, and what lookup finds.
+// that it asks about, and the operator itself.
 const InputsLabel = "moduleInputs"
 
+// allKinds is what templates have asked about if they have done more with the list of kinds than to ask for some.
+const allKinds = "*"
+
 // inputsOf is the checksum of all that determines the manifest of a module, except randomness, the
-// time and lookup. A kind that no template asks about is no input: a new CRD must not give each
-// chart with a random password another one. lists: templates list
-// the kinds instead of asking for single ones, so all kinds are inputs.
-func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers map[string]bool, lists bool) string {
+// time and lookup. Of the kinds of the API server it has those that were asked about: a new one must not give each chart
+// with a random password another one.
+func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, asked string) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
 	for _, label := range sortedKeys(r.labels) {
 		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
 	}
-	if lists {
+	if asked == allKinds {
 		fmt.Fprint(sum, op.capabilities.APIVersions) // sorted
 	} else {
+		answers := map[string]bool{}
+		for _, version := range strings.Fields(asked) {
+			answers[version] = op.capabilities.APIVersions.Has(version)
+		}
 		fmt.Fprint(sum, answers) // fmt sorts the keys
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
@@ -46,9 +52,6 @@ func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size
 // labels are put on the record of the new revision; the next decision needs them.
 func (t *target) labels() map[string]string {
 	all := map[string]string{ChecksumLabel: t.manifest.checksum, InputsLabel: t.manifest.inputs}
-	if t.manifest.volatile {
-		all[LookupsLabel] = t.manifest.lookups
-	}
 	if t.store.operator != "" {
 		all[OperatorLabel] = t.store.operator
 	}
@@ -76,32 +79,13 @@ func buildOf() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		text = info.String()
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return text
-	}
-	return text + contentOf(self)
-}
-
-// contentOf identifies the content of a program, by the build ID that the linker writes; else by its size.
-func contentOf(file string) string {
-	if program, err := elf.Open(file); err == nil {
-		defer program.Close()
-		if note := program.Section(".note.go.buildid"); note != nil {
-			if id, err := note.Data(); err == nil && len(id) > noteHead {
-				return string(id)
-			}
+	if self, err := os.Executable(); err == nil {
+		if info, err := os.Stat(self); err == nil {
+			text += strconv.FormatInt(info.Size(), 10)
 		}
 	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(info.Size())
+	return text
 }
-
-// noteHead is the length of the head of an ELF note, in bytes: a longer one has content.
-const noteHead = 16
 
 // unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A
 // revision that has failed, or was interrupted, is another reason.
@@ -111,15 +95,21 @@ func (a *apply) unequal() bool {
 		len(a.absent) == 0 && len(a.module.Drifted) == 0
 }
 
-// hold decides about an upgrade whose only reason is chance (unequal): held leaves the release as
-// it is, unless what lookup finds has changed.
-func (a *apply) hold() (outcome Outcome, held bool) {
-	last, _ := a.store.state.Last()
-	if a.manifest.volatile && last.labels[LookupsLabel] != a.manifest.lookups {
-		return Outcome{}, false
+// hold decides about an upgrade without another reason (unequal): held leaves the release as it is. If the chart uses
+// lookup, the cluster may be the reason: then a second render is equal to the first.
+func (a *apply) hold() (outcome Outcome, held bool, err error) {
+	if a.manifest.volatile && !mentions(a.module, a.chart, clock) {
+		again, err := a.op.home.renderer.renderAgain(a.op, a.module, a.chart)
+		if err != nil {
+			return Outcome{}, false, renderProblem(a.op.ctx, a.op, a.module, err)
+		}
+		if again.checksum == a.manifest.checksum {
+			return Outcome{}, false, nil
+		}
 	}
+	last, _ := a.store.state.Last()
 	const reason = "the chart renders differently each time, and none of its inputs has changed"
-	return Outcome{Action: Skipped, Revision: last.Version, Reason: reason, Unstable: true}, true
+	return Outcome{Action: Skipped, Revision: last.Version, Reason: reason, Unstable: true}, true, nil
 }
 
 // valuesSum is the checksum of values as a chart gets them.

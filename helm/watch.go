@@ -70,54 +70,45 @@ type News struct {
 // returns at once.
 func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
 	assess = func([]Object) {}
-	if c.root.options.Watcher == nil {
+	o := c.root.options
+	if o.Watcher == nil {
 		return assess
 	}
-	c.root.kinds.Watch(c.root.options.Watcher.WatchKinds(ctx))
-	if c.root.options.Presence == nil {
+	c.root.kinds.Watch(o.Watcher.WatchKinds(ctx))
+	if o.Presence == nil {
 		return assess
 	}
-	report, follower := c.presenceReport(ctx, news)
-	c.root.options.Presence.Start(ctx, managedByHelm, report)
-	if follower == nil {
-		return assess
-	}
-	return func(written []Object) {
-		for _, o := range written {
-			follower.Again(o.GVK.GroupKind(), o.NamespacedName())
-		}
-	}
-}
-
-// presenceReport connects the watches of objects with News, and with a follower of their health,
-// which it starts; follower is nil when no health is wanted.
-func (c *Client) presenceReport(ctx context.Context, news News) (report presenceReport, follower *health.Follower) {
 	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
 		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
 	}
-	report = presenceReport{
+	report := presenceReport{
 		Ours: func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
 			return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
 		},
 		Gone:    func(kind schema.GroupKind, name types.NamespacedName) { news.Gone(named(kind, name)) },
 		Changed: func(*meta.RESTMapping, *metav1.PartialObjectMetadata) {},
 	}
-	if news.Health == nil {
-		return report, nil
+	if news.Health != nil {
+		follower := health.NewFollower(health.Options{
+			Client: c.root.dynamic, Log: o.Log,
+			Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+				news.Health(named(kind, name), h)
+			},
+		})
+		report.Changed = follower.Changed
+		report.Gone = func(kind schema.GroupKind, name types.NamespacedName) {
+			follower.Gone(kind, name)
+			news.Gone(named(kind, name))
+		}
+		go follower.Run(ctx)
+		assess = func(written []Object) {
+			for _, o := range written {
+				follower.Again(o.GVK.GroupKind(), o.NamespacedName())
+			}
+		}
 	}
-	follower = health.NewFollower(health.Options{
-		Client: c.root.dynamic, Log: c.root.options.Log,
-		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
-			news.Health(named(kind, name), h)
-		},
-	})
-	report.Changed = follower.Changed
-	report.Gone = func(kind schema.GroupKind, name types.NamespacedName) {
-		follower.Gone(kind, name)
-		news.Gone(named(kind, name))
-	}
-	go follower.Run(ctx)
-	return report, follower
+	o.Presence.Start(ctx, managedByHelm, report)
+	return assess
 }
 
 // Present reports whether an object of News exists, according to the

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,8 +27,7 @@ func (f *fixture) awaitGone(want Object) {
 	})
 }
 
-// A reload in which nothing changes lists the records, and asks nothing else; so does that of a new process, which reads
-// what the records were rendered from, too. A run without a reload reads the records of its release.
+// A reload in which nothing changes lists the records, and asks nothing else; so does that of a new process. A run without a reload reads the records of its release.
 func TestRequestsWithoutChange(t *testing.T) {
 	f := start(t)
 	requests := f.record()
@@ -58,11 +58,31 @@ func TestRequestsWithoutChange(t *testing.T) {
 		}
 	}
 	f.restart()
-	reload(all, secrets+"/"+inputsName+"?")
+	reload(all)
 	reload(all)
 	f.apply(modules[0], Skipped, 1)
 	if got := requests.take(); !slices.ContainsFunc(got, func(r string) bool { return strings.Contains(r, "name%3Done") }) {
 		t.Errorf("requests: %q", got)
+	}
+}
+
+// H6: memory that demands an upgrade is not believed if somebody else has written the release since: neither if the
+// record that it knows is another one, nor if there is a newer one.
+func TestMemoryOfRecordsIsOutOfDate(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	rollback := action.NewRollback(f.stock())
+	rollback.Version = 1
+	must(t, rollback.Run("simple"))
+	f.apply(m.with("text", "three"), Upgraded, 4)
+	failed := f.lastRelease("simple")
+	failed.Version, failed.Info.Status = 5, release.StatusFailed
+	must(t, f.stock().Releases.Create(failed))
+	f.apply(m.with("text", "four"), Upgraded, 6)
+	if got := f.configMap("simple-a")["text"]; got != "four" {
+		t.Errorf("text = %q", got)
 	}
 }
 

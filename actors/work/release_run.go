@@ -158,7 +158,7 @@ func (r releaseJob) failed(cause error) error {
 	}
 	written, failed, err := r.job.installCRDs(r.run, d, r.job.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
 	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
-		cause = helm.Advised(cause, "these definitions were not in the cluster, and are applied again: "+messages.Few(3, names))
+		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
 		err = errors.Join(err, failed[name])

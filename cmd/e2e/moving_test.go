@@ -98,7 +98,7 @@ func TestMovingFromFlux(t *testing.T) {
 		t.Error("the HelmRelease is there")
 	}
 	list, err = records.List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=web"})
-	if err != nil || len(list.Items) != 1 || list.Items[0].Labels["moduleAdopted"] != "1" {
+	if err != nil || len(list.Items) != 1 || list.Items[0].Labels["moduleRevision"] != "1" {
 		t.Errorf("%v: the first run has made a revision, or none was adopted; records %v", err, list.Items)
 	}
 	if cm, err := h.client.CoreV1().ConfigMaps(p.namespace).Get(h.ctx, "web", metav1.GetOptions{}); err != nil || cm.Data["color"] != "blue" {

@@ -65,7 +65,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 	h.setConfig(map[string]string{"global": "any: third change"})
 	o.expect("WARN an upgrade is held back until a person allows it", "module=db")
 	h.kubectl(strings.Fields(h.confirmation("UpgradeHeld"))...)
-	o.expect("INFO an object that has left the chart is deleted", claim)
+	o.expect("INFO objects that have left the chart are deleted", claim)
 	o.expect("INFO release", "module=db", "action=upgraded", "revision=2")
 	h.awaitNoConfirmation()
 	if exists() {

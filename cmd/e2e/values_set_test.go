@@ -162,7 +162,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 		t.Errorf("the ConfigMap is %q", got)
 	}
 	expectAll(t, run("set db.persistence false --yes"), claim, "is written")
-	o.expect("INFO an object that has left the chart is deleted", "PersistentVolumeClaim")
+	o.expect("INFO objects that have left the chart are deleted", "PersistentVolumeClaim")
 	h.awaitRevisions("db", "1:superseded 2:deployed")
 	h.awaitNoConfirmation()
 	expectAll(t, run("set dbEnabled false"), "failed", "- stop db", "- ConfigMap "+h.namespace+"/db", "nothing was written")

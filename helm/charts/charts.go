@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -98,14 +99,24 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
 
 // Any reports whether there is a template or another file that templates may print, here or in a
-// subchart, with some content.
-func (c *Chart) Any(content func([]byte) bool) bool { return anyIn(c.chart, content) }
+// subchart, with some content. Files in crds/ are applied, and not printed.
+func (c *Chart) Any(content func([]byte) bool) (found bool) {
+	visit(c.chart, "", func(name string, data []byte) {
+		found = found || !inCRDs.MatchString(name) && content(data)
+	})
+	return found
+}
 
-// anyIn is Any for one chart of the tree. Files in crds/ are applied, and not printed.
-func anyIn(ch *chart.Chart, content func([]byte) bool) bool {
-	has := func(f *chart.File) bool { return !strings.HasPrefix(f.Name, "crds/") && content(f.Data) }
-	return slices.ContainsFunc(ch.Templates, has) || slices.ContainsFunc(ch.Files, has) ||
-		slices.ContainsFunc(ch.Dependencies(), func(sub *chart.Chart) bool { return anyIn(sub, content) })
+// visit calls each for the files of a chart and its subcharts, with their paths; above ends with a slash.
+func visit(c *chart.Chart, above string, each func(name string, data []byte)) {
+	for _, f := range c.Raw {
+		if !strings.HasPrefix(f.Name, "charts/") {
+			each(above+f.Name, f.Data)
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		visit(sub, above+"charts/"+sub.Name()+"/", each)
+	}
 }
 
 // File is a file of a chart.
@@ -117,8 +128,8 @@ type File struct {
 // SubchartCRDs returns the definitions in crds/ of the subcharts that the merged values of the
 // module enable, at any depth (M1). Their names begin in Root. Those of the chart itself are in
 // the directory CRDs.
-func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
-	if len(crdsBelow(c.chart)) == 0 {
+func (c *Chart) SubchartCRDs(merged map[string]any) (files []File, err error) {
+	if len(c.chart.Dependencies()) == 0 {
 		return nil, nil
 	}
 	values, err := c.Values(merged)
@@ -129,22 +140,19 @@ func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 	if err := chartutil.ProcessDependenciesWithMerge(use, values); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
-	return crdsBelow(use), nil
+	visit(use, "", func(name string, data []byte) {
+		if definition.MatchString(name) {
+			files = append(files, File{name, data})
+		}
+	})
+	return files, nil
 }
 
-func crdsBelow(ch *chart.Chart) (files []File) {
-	for _, sub := range ch.Dependencies() {
-		for _, f := range sub.Files {
-			if strings.HasPrefix(f.Name, "crds/") && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(f.Name))) {
-				files = append(files, File{path.Join("charts", sub.Name(), f.Name), f.Data})
-			}
-		}
-		for _, f := range crdsBelow(sub) {
-			files = append(files, File{path.Join("charts", sub.Name(), f.Name), f.Data})
-		}
-	}
-	return files
-}
+// definition is in crds/ of a subchart, and inCRDs in that of any chart.
+var (
+	definition = regexp.MustCompile(`^(charts/[^/]+/)+crds/.*\.(?i:ya?ml|json)$`)
+	inCRDs     = regexp.MustCompile(`^(charts/[^/]+/)*crds/`)
+)
 
 // Cache keeps every loaded chart until one of its files changes. The zero Cache is empty. It is
 // safe for concurrent use. The lock is not held while a chart is read: if two goroutines load the

@@ -3,12 +3,9 @@ package charts
 import (
 	"bytes"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"helm.sh/helm/v3/pkg/chart"
 )
 
 // HasContent reports whether a file says anything. White space and NUL bytes do not: a disk that was full, or a
@@ -66,17 +63,6 @@ func (c *Chart) Content() map[string]bool {
 	if c.beside != nil {
 		content["../values.yaml"] = HasContent(c.beside)
 	}
-	contentOf(c.chart, "", content)
+	visit(c.chart, "", func(name string, data []byte) { content[name] = HasContent(data) })
 	return content
-}
-
-func contentOf(c *chart.Chart, above string, content map[string]bool) {
-	for _, f := range c.Raw {
-		if !strings.HasPrefix(f.Name, "charts/") {
-			content[above+f.Name] = HasContent(f.Data)
-		}
-	}
-	for _, sub := range c.Dependencies() {
-		contentOf(sub, path.Join(above, "charts", sub.Name())+"/", content)
-	}
 }

@@ -25,14 +25,12 @@ import (
 // can be used for plans unchanged. It is safe for concurrent use.
 //
 // The API server forgets a dry run at once, so a change does not see the ones before it: an object
-// that was "created" cannot be read, and its namespace may not exist. What follows from that for
-// the same plan is answered here (gone, notes).
+// that was "created" cannot be read, and its namespace may not exist (notes).
 type Objects struct {
 	next http.RoundTripper
 
-	mu      sync.Mutex      // not held during requests
-	changes []Change        // one for each object, in the order of the first write
-	gone    map[string]bool // paths of what was deleted
+	mu      sync.Mutex // not held during requests
+	changes []Change   // one for each object, in the order of the first write
 }
 
 var _ http.RoundTripper = (*Objects)(nil)
@@ -44,9 +42,6 @@ func New(next http.RoundTripper) *Objects { return &Objects{next: next} }
 func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:
-		if r.deleted(req.URL.Path) {
-			return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
-		}
 		return r.next.RoundTrip(req)
 	case http.MethodPost:
 		return r.create(req)
@@ -91,11 +86,10 @@ const (
 	NoteWebhook   = "an admission webhook does not support dry runs, so this change was not tested"
 	NoteNamespace = "its namespace does not exist yet"
 	NoteKind      = "the API server does not serve its kind yet"
-	NoteRecreated = "it is deleted and created again"
 )
 
-// create tries a POST. Where the API server cannot try it, because a webhook forbids dry runs, the
-// namespace will only exist after other changes of this plan, or the object was deleted in it, the
+// create tries a POST. Where the API server cannot try it, because a webhook forbids dry runs, or the
+// namespace will only exist after other changes of this plan, the
 // answer is the object as it was sent, with a note. Other refusals are those of the real write.
 func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
@@ -113,8 +107,6 @@ func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	change := Change{Object: manifest.Of(wanted), Verb: Created, After: wanted.Object}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
-	case resp.StatusCode == http.StatusConflict && r.deleted(req.URL.Path+"/"+wanted.GetName()):
-		change.Note = NoteRecreated
 	case noDryRun(resp.StatusCode, answer):
 		change.Note = NoteWebhook
 	case resp.StatusCode == http.StatusNotFound && wanted.GetNamespace() != "" && bytes.Contains(answer, []byte("namespaces")):
@@ -173,23 +165,11 @@ func (r *Objects) remove(req *http.Request) (*http.Response, error) {
 		return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
 	}
 	r.Note(Change{Object: manifest.Of(before), Verb: Deleted, Before: before.Object})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.gone == nil {
-		r.gone = map[string]bool{}
-	}
-	r.gone[req.URL.Path] = true
 	return respondStatus(req, http.StatusOK, ""), nil
 }
 
-func (r *Objects) deleted(path string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.gone[path]
-}
-
-// read gets the object that a write is about as the cluster has it, whatever this plan has deleted
-// before; nil when there is none or it may not be read. Then the write itself reports that.
+// read gets the object that a write is about as the cluster has it; nil when there is none or it may not be read. Then
+// the write itself reports that.
 func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
 	address := *req.URL
 	address.RawQuery = ""
@@ -225,11 +205,8 @@ func (r *Objects) Note(c Change) {
 			if known.Before != nil {
 				c.Before = known.Before
 			}
-			switch {
-			case c.Verb == Changed && known.Verb == Created:
+			if c.Verb == Changed && known.Verb == Created {
 				c.Verb = Created
-			case c.Verb == Created && known.Verb == Deleted: // replaced: in the end it differs
-				c.Verb = Changed
 			}
 			r.changes[i] = c
 			return
@@ -245,26 +222,6 @@ func (r *Objects) Changes() []Change {
 	return slices.SortedFunc(slices.Values(r.changes), func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Object.String(), b.Object.String()), cmp.Compare(a.Object.GVK.Group, b.Object.GVK.Group))
 	})
-}
-
-// Records is a transport that answers writes of release records as if they were stored, with what
-// was sent. Nothing is sent, not even a dry run. Reads are passed on, so a plan begins with the
-// real history.
-type Records struct{ Next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t Records) RoundTrip(req *http.Request) (*http.Response, error) {
-	switch req.Method {
-	case http.MethodGet:
-		return t.Next.RoundTrip(req)
-	case http.MethodPost, http.MethodPut:
-		body, err := bodyOf(req)
-		if err != nil {
-			return nil, err
-		}
-		return respond(req, http.StatusOK, req.Header.Get("Content-Type"), body), nil
-	}
-	return respondStatus(req, http.StatusOK, ""), nil
 }
 
 func bodyOf(req *http.Request) ([]byte, error) {

@@ -29,7 +29,9 @@ func HideBoth(before, after map[string]any, mask func(object map[string]any) map
 }
 
 // hide returns what may be shown of a value before and after; the last two are what the mask shows of them. It descends
-// as long as both sides have the same structure.
+// as long as both sides have the same structure, and compares texts of as many lines line by line, because they may be
+// configuration files with a secret in one line. Of anything else nothing is shown if the mask has found a secret on
+// one side.
 func hide(b, a, shownB, shownA any) (any, any) {
 	oldMap, ok1 := b.(map[string]any)
 	newMap, ok2 := a.(map[string]any)
@@ -44,8 +46,8 @@ func hide(b, a, shownB, shownA any) (any, any) {
 		}
 		return outB, outA
 	}
-	oldList, ok1 := b.([]any)
-	newList, ok2 := a.([]any)
+	oldParts, newParts, hiddenB, hiddenA := partsOf(b), partsOf(a), partsOf(shownB), partsOf(shownA)
+	n := len(oldParts)
 	isHiddenB, isHiddenA := !equalValues(b, shownB), !equalValues(a, shownA)
 	switch {
 	case !isHiddenB && !isHiddenA:
@@ -54,84 +56,33 @@ func hide(b, a, shownB, shownA any) (any, any) {
 		return shownA, shownA
 	case equalValues(b, a):
 		return shownB, shownB
-	case ok1 && ok2:
-		hiddenB, _ := shownB.([]any)
-		hiddenA, _ := shownA.([]any)
-		outB, outA := hideElements(oldList, newList, hiddenB, hiddenA)
-		return outB, outA
+	case n == 0 || n != len(newParts) || n != len(hiddenB) || n != len(hiddenA) || isText(a) != isText(b):
+		return hidden(b, masked), hidden(a, masked+changedMark)
 	}
-	return hideTexts(b, a, shownB, shownA)
-}
-
-// hideElements compares lists by index, and those of different lengths as sets: there, all that is different is hidden
-// on the side where the mask has found fewer secrets, because it has not recognised one.
-func hideElements(b, a, shownB, shownA []any) (outB, outA []any) {
-	outB, outA = append(outB, shownB...), append(outA, shownA...)
-	if len(b) == len(a) {
-		for i := range b {
-			outB[i], outA[i] = hide(b[i], a[i], shownB[i], shownA[i])
-		}
-		return outB, outA
+	outB, outA := make([]any, n), make([]any, n)
+	for i := range n {
+		outB[i], outA[i] = hide(oldParts[i], newParts[i], hiddenB[i], hiddenA[i])
 	}
-	changedB, secretsB := changed(b, a, shownB)
-	changedA, secretsA := changed(a, b, shownA)
-	for _, i := range changedB {
-		if secretsB < secretsA {
-			outB[i] = masked
-		}
-	}
-	for _, i := range changedA {
-		if secretsA < secretsB {
-			outA[i] = masked
-		}
+	if isText(b) {
+		return joined(outB), joined(outA)
 	}
 	return outB, outA
 }
 
-// changed are the elements that the other side does not have, and how many of them the mask has changed.
-func changed(list, other, shown []any) (indexes []int, secrets int) {
-	for i, element := range list {
-		found := false
-		for _, o := range other {
-			found = found || equalValues(element, o)
-		}
-		if found {
-			continue
-		}
-		indexes = append(indexes, i)
-		if !equalValues(element, shown[i]) {
-			secrets++
-		}
-	}
-	return indexes, secrets
-}
-
-// hideTexts hides two different values of which at least one is a secret. Texts are compared line by line, because they
-// may be configuration files with a secret in one line. Two equal results get a mark, or the difference would be lost.
-func hideTexts(b, a, shownB, shownA any) (any, any) {
-	lines := func(value any) (all []any) {
-		text, _ := value.(string)
+// partsOf are the elements of a list, and the lines of a text that has several.
+func partsOf(value any) []any {
+	list, _ := value.([]any)
+	if text, _ := value.(string); strings.Contains(text, "\n") {
 		for line := range strings.SplitSeq(text, "\n") {
-			all = append(all, line)
+			list = append(list, line)
 		}
-		return all
 	}
-	oldLines, newLines, hiddenB, hiddenA := lines(b), lines(a), lines(shownB), lines(shownA)
-	outB, outA := any(masked), any(masked)
-	if len(oldLines) > 1 && len(newLines) > 1 && len(oldLines) == len(hiddenB) && len(newLines) == len(hiddenA) {
-		x, y := hideElements(oldLines, newLines, hiddenB, hiddenA)
-		outB, outA = joined(x), joined(y)
-	}
-	if b == nil {
-		outB = nil
-	}
-	if a == nil {
-		outA = nil
-	}
-	if text, ok := outA.(string); ok && equalValues(outB, outA) {
-		outA = text + changedMark
-	}
-	return outB, outA
+	return list
+}
+
+func isText(value any) bool {
+	_, is := value.(string)
+	return is
 }
 
 func joined(lines []any) string {
@@ -140,6 +91,14 @@ func joined(lines []any) string {
 		all[i], _ = line.(string)
 	}
 	return strings.Join(all, "\n")
+}
+
+// hidden is the mark in the place of a value; that there is none is shown.
+func hidden(value any, mark string) any {
+	if value == nil {
+		return nil
+	}
+	return mark
 }
 
 // changedMark marks a hidden value that differs.

@@ -146,19 +146,6 @@ func (l *lister) allAway() []schema.GroupVersion {
 	})
 }
 
-// unlisted reports that an API is missing in the list though it is registered. The list may be
-// right again without another ETag, so it is read again each time.
-func (l *lister) unlisted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, err := range l.away {
-		if errors.Is(err, errNotListed) {
-			return true
-		}
-	}
-	return false
-}
-
 // isRegistered reads the APIService of an API that is no longer listed; nil: there is none. An
 // operator that may not read it must believe the list.
 func (s *Server) isRegistered(gv schema.GroupVersion) error {

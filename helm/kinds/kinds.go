@@ -25,21 +25,20 @@ const (
 	// missPause is the shortest time between two refreshes because of an unknown
 	// kind: a chart that waits for its CRD must not flood the API server.
 	missPause = time.Second
-	// blindAge is how long discovery is trusted when the API server gives no
-	// ETag, by which a change would be seen at once.
+	// blindAge is how long discovery is trusted when nothing watches the kinds, or an API does not answer.
 	blindAge = 10 * time.Second
-	// versionAge is how long the version of the API server is trusted.
-	versionAge = 10 * time.Minute
+	// maxAge is how long it is trusted otherwise: the version of the API server changes without a notice.
+	maxAge = 10 * time.Minute
 )
 
-// Server is what one API server can do. All releases share it. It is read again when the list of
-// APIs changes. It is safe for concurrent use.
+// Server is what one API server can do. All releases share it. It is read again when the definition of a kind
+// changes. It is safe for concurrent use.
 //
 // Its parts are layers: lister asks, and notes which APIs do not answer, cached is client-go's cache over it, mapper
 // finds resources in that, and known keeps what mapper has found. resetMapper empties all but the lister.
 type Server struct {
 	http   *http.Client
-	apis   string // URL of the aggregated list of APIs
+	apis   string // URL of the APIs with a group
 	lister *lister
 	cached discovery.CachedDiscoveryInterface
 	mapper *restmapper.DeferredDiscoveryRESTMapper
@@ -47,12 +46,10 @@ type Server struct {
 
 	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer; taken before mu
 
-	// mu guards what follows. It is held while the kinds are loaded, but not during a probe.
+	// mu guards what follows. It is held while the kinds are loaded.
 	mu           sync.Mutex
 	unchanged    func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
-	etag         string                                          // of the list that is loaded; empty: none, or the API server gives none
-	loaded       time.Time                                       // when the kinds were read last; zero makes the next call read them
-	asked        time.Time                                       // when the request of the last answer was sent: changes since then may be missing
+	asked        time.Time                                       // when the kinds were requested: changes since then may be missing; zero makes the next call read them
 	reset        time.Time                                       // when an unknown kind last caused a reset
 	capabilities *chartutil.Capabilities                         // replaced as a whole, never changed
 }
@@ -77,8 +74,7 @@ func New(cfg *rest.Config) (*Server, error) {
 
 // Capabilities returns what templates see as .Capabilities. The pointer stays
 // the same as long as nothing changed, so it serves as a key for rendered
-// manifests. Kinds that appear later are seen at the next call (H11): one
-// conditional request shows whether the list of APIs changed.
+// manifests. Kinds that appear later are seen at the next call (H11).
 func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := s.undisturbed(ctx); known != nil {
 		return known, nil
@@ -88,29 +84,15 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 	if known := s.undisturbed(ctx); known != nil { // another caller has asked meanwhile
 		return known, nil
 	}
-	asked := time.Now()
-	s.mu.Lock()
-	first := s.capabilities == nil
-	s.mu.Unlock()
-	etag, changed := "", true
-	if !first {
-		var err error
-		if etag, changed, err = s.probe(ctx); err != nil {
-			return nil, fmt.Errorf("request the APIs of the API server: %w", err)
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.capabilities != nil && !changed && !s.lister.unlisted() && time.Since(s.loaded) < versionAge {
-		s.asked = asked
-		return s.capabilities, nil
-	}
+	asked := time.Now()
 	s.resetMapper()
 	fresh, err := s.load()
 	if err != nil {
 		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
 	}
-	s.etag, s.loaded, s.asked = etag, time.Now(), asked
+	s.asked = asked
 	if !sameCapabilities(s.capabilities, fresh) {
 		s.capabilities = fresh
 	}
@@ -131,9 +113,12 @@ func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool
 func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
 	s.mu.Lock()
 	unchanged, asked, known := s.unchanged, s.asked, s.capabilities
-	fresh := time.Since(s.loaded) < versionAge
 	s.mu.Unlock()
-	if len(s.lister.allAway()) > 0 || unchanged == nil || !unchanged(ctx, asked) || !fresh {
+	age := maxAge
+	if unchanged == nil || len(s.lister.allAway()) > 0 {
+		age = blindAge
+	}
+	if time.Since(asked) > age || unchanged != nil && !unchanged(ctx, asked) {
 		return nil
 	}
 	return known
@@ -150,39 +135,8 @@ func (s *Server) Reach(group string) error { return s.lister.awayIn(group) }
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.etag, s.loaded, s.asked = "", time.Time{}, time.Time{}
+	s.asked = time.Time{}
 	s.resetMapper()
-}
-
-// probe requests the list of APIs under the condition that it changed. The body of the answer is
-// not read: discovery requests it again.
-func (s *Server) probe(ctx context.Context) (etag string, changed bool, err error) {
-	s.mu.Lock()
-	known, loaded := s.etag, s.loaded
-	s.mu.Unlock()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.apis, http.NoBody)
-	if err != nil {
-		return "", false, err
-	}
-	req.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
-	if known != "" {
-		req.Header.Set("If-None-Match", known)
-	}
-	resp, err := s.http.Do(req)
-	if err != nil {
-		return "", false, err
-	}
-	defer resp.Body.Close()
-	etag = resp.Header.Get("ETag")
-	switch {
-	case resp.StatusCode == http.StatusNotModified:
-		return known, false, nil
-	case resp.StatusCode != http.StatusOK:
-		return "", false, fmt.Errorf("%s returned %s", s.apis, resp.Status)
-	case etag == "":
-		return "", time.Since(loaded) > blindAge, nil
-	}
-	return etag, etag != known, nil
 }
 
 // load reads all kinds and the version, through the cache that was just reset.

@@ -66,15 +66,6 @@ func (a *Asked) Answers() (answers map[string]bool, all bool) {
 	return maps.Clone(a.answers), a.lists > a.asks
 }
 
-// Answer answers the questions of an earlier render; all is that of Answers. It is false for an API whose kinds are
-// unknown. It is for an Asked that no render uses.
-func (a *Asked) Answer(questions []string, all bool) (map[string]bool, bool) {
-	for _, version := range questions {
-		a.versions.Has(version)
-	}
-	return a.answers, len(a.about) == 0 && (!all || len(a.unknown) == 0)
-}
-
 func (a *Asked) ask(version string, answer bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

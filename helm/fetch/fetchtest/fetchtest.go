@@ -1,20 +1,21 @@
 // Package fetchtest serves charts on loopback, as a chart repository and as a registry do, for
-// tests. Servers end with their test. Only tests import it: it brings the server of a registry.
+// tests. Servers end with their test. Only tests import it.
 package fetchtest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
-	"io"
-	"log"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
-	ocirepository "github.com/google/go-containerregistry/pkg/registry"
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -115,22 +116,50 @@ func Repository(t testing.TB, secret bool, archives ...[]byte) string {
 // which the charts are: oci://HOST/charts.
 func Registry(t testing.TB, secret bool, archives ...[]byte) string {
 	t.Helper()
-	host := strings.TrimPrefix(serve(t, ocirepository.New(ocirepository.Logger(log.New(io.Discard, "", 0))), secret), "http://")
-	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptBasicAuth(User, Password),
-		registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "registry.json")))
-	if err != nil {
-		t.Fatal(err)
+	blobs := map[string][]byte{} // by path
+	put := func(path, kind string, data []byte) map[string]any {
+		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+		blobs[path+"/"+digest] = data
+		return map[string]any{"mediaType": kind, "digest": digest, "size": len(data)}
 	}
+	tags := map[string][]string{}
+	const manifestType = "application/vnd.oci.image.manifest.v1+json"
 	for _, data := range archives {
 		c, err := loader.LoadArchive(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Push(data, host+"/charts/"+c.Name()+":"+c.Metadata.Version); err != nil {
+		at := "/v2/charts/" + c.Name()
+		manifest, err := json.Marshal(map[string]any{
+			"schemaVersion": 2, "mediaType": manifestType, "config": put(at+"/blobs", registry.ConfigMediaType, []byte("{}")),
+			"layers": []any{put(at+"/blobs", registry.ChartLayerMediaType, data)},
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
+		put(at+"/manifests", manifestType, manifest)
+		blobs[at+"/manifests/"+c.Metadata.Version] = manifest
+		tags[at+"/tags/list"] = append(tags[at+"/tags/list"], c.Metadata.Version)
 	}
-	return "oci://" + host + "/charts"
+	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, ok := blobs[r.URL.Path]
+		if list := tags[r.URL.Path]; list != nil {
+			_ = json.NewEncoder(w).Encode(map[string]any{"tags": list})
+			return
+		}
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			w.Header().Set("Content-Type", manifestType)
+		}
+		w.Header().Set("Docker-Content-Digest", fmt.Sprintf("sha256:%x", sha256.Sum256(data)))
+		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+		_, _ = w.Write(data)
+	}), secret)
+	return "oci://" + strings.TrimPrefix(host, "http://") + "/charts"
 }
 
 // Charts are the directories of the charts of others in a directory: DIR/NAME, and unpacked those
