@@ -20,6 +20,7 @@ type condition struct {
 	verb     string    // of the failing request: list or watch
 	err      error     // of the last failed request; nil: all is well
 	failures uint64    // all failed requests, ever
+	restored time.Time // end of the last failure; zero: there was none
 }
 
 func (c condition) failing() bool   { return c.err != nil }
@@ -54,6 +55,6 @@ func (h *health) recover(verb string, now time.Time) (outage time.Duration) {
 		return 0
 	}
 	outage = now.Sub(h.last.since)
-	h.last = condition{failures: h.last.failures}
+	h.last = condition{failures: h.last.failures, restored: now}
 	return outage
 }

@@ -162,14 +162,14 @@ func TestJoinARunningSource(t *testing.T) {
 	first := b.watch(Spec{Filter: valueOf})
 	b.list("10", object("a", "1", "x"), object("b", "2", "x"))
 	second := b.watch(Spec{Filter: valueOf})
-	await(t, "the wish for another list", b.source.feed.again)
+	await(t, "the wish for another list", b.source.again)
 	must(t, b.source.Update(object("a", "11", "y"))) // in the list, too
 	b.source.startList()
 	third := b.watch(Spec{Filter: valueOf}) // too late for this list
 	b.endList("13", object("a", "11", "y"), object("c", "13", "x"))
 	await(t, "synced", second.synced)
 	must(t, b.source.Delete(object("c", "15", "x")))
-	await(t, "the wish for another list", b.source.feed.again)
+	await(t, "the wish for another list", b.source.again)
 	b.list("15", object("a", "11", "y"))
 	await(t, "synced", third.synced)
 	must(t, b.source.Update(object("a", "16", "z")))
@@ -187,13 +187,12 @@ func TestListAfterADenial(t *testing.T) {
 	b.list("10", object("a", "1", "x"))
 	await(t, "synced", l.synced)
 	denial := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
-	b.source.refused(denial)
-	b.source.feed.note(t.Context(), "watch", denial)
+	b.source.note(t.Context(), "watch", denial)
 	if state := l.watch.State(); state.Phase != Forbidden || state.Whole() {
 		t.Errorf("denied: %+v", state)
 	}
 	b.source.startList()
-	b.source.feed.note(t.Context(), "watch", nil) // granted; the list comes
+	b.source.note(t.Context(), "watch", nil) // granted; the list comes
 	if state := l.watch.State(); state.Phase != Syncing || state.Whole() {
 		t.Errorf("while it is listed: %+v", state)
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -43,9 +44,9 @@ type WatchState struct {
 func (w *Watch) State() WatchState {
 	state, sources, namespaces := w.ownState()
 	for _, s := range sources {
-		c := s.feed.health.condition()
+		c := s.health.condition()
 		state.WatchErrors += c.failures
-		state.worsen(c, s.feed.name)
+		state.worsen(c, s.key.String())
 	}
 	if namespaces != nil && state.Phase != WaitingForKind {
 		inner := namespaces.State()
@@ -62,6 +63,32 @@ func (w *Watch) State() WatchState {
 // not be read since the connection was lost.
 func (s WatchState) Whole() bool {
 	return !s.Incomplete && s.Phase != Forbidden && s.Phase != TooLarge
+}
+
+// current reports whether the Watch has what the API server has, and since when that is so without a break; zero: it always
+// was. A kind that is gone has no objects.
+func (w *Watch) current() (since time.Time, ok bool) {
+	state, sources, _ := w.ownState()
+	ok = state.Phase == Complete || state.Phase == WaitingForKind
+	for _, s := range sources {
+		c := s.health.condition()
+		if ok = ok && !c.failing(); c.restored.After(since) {
+			since = c.restored
+		}
+	}
+	return since, ok
+}
+
+// result is the filter result of an object; false when the Watch has no such object.
+func (w *Watch) result(key objectKey) (json.RawMessage, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.parts {
+		if e, ok := p.entries[key]; ok {
+			return e.result, true
+		}
+	}
+	return nil, false
 }
 
 // ownState is the state without the condition of the reflectors, and what is needed to add it

@@ -40,7 +40,7 @@ func (r *Played) look(p *player) {
 	r.Releases = p.releases.deployedValues()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
 	r.Runs = p.observer.ran()
-	if p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil {
+	if p.Cluster.Server.Object("v1", "ConfigMap", scenario.Namespace, failedObject) != nil {
 		p.observer.problem("there is an object of a failed run of a hook")
 	}
 	p.observer.mu.Lock()
