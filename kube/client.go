@@ -72,7 +72,7 @@ func Connect(o Options) (*Client, error) {
 	config.QPS = cmp.Or(o.QPS, DefaultQPS)
 	config.Burst = cmp.Or(o.Burst, DefaultBurst)
 	config.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
-	config.WarningHandlerWithContext = newWarnings(log)
+	config.WarningHandlerWithContext = warnings{log}
 	unfenced := rest.CopyConfig(config) // before guard changes the original
 	if o.Fence != nil {
 		o.Fence.guard(config)
