@@ -32,11 +32,8 @@ type WatchState struct {
 
 	APIVersion, Kind string // as the API server writes them; empty while not known
 
-	Objects       int    // in the cache
-	Reflectors    int    // that feed this Watch
-	WatchErrors   uint64 // failed list and watch requests of these reflectors (C17)
-	FilterErrors  uint64 // failures of Filter (C39)
-	FilterMessage string // the last of them
+	Objects      int    // in the cache
+	FilterErrors uint64 // failures of Filter (C39)
 }
 
 // State returns the phase of the Watch, with the reason. Of several problems it names the worst:
@@ -44,13 +41,10 @@ type WatchState struct {
 func (w *Watch) State() WatchState {
 	state, sources, namespaces := w.ownState()
 	for _, s := range sources {
-		c := s.health.condition()
-		state.WatchErrors += c.failures
-		state.worsen(c, s.key.String())
+		state.worsen(s.health.condition(), s.key.String())
 	}
 	if namespaces != nil && state.Phase != WaitingForKind {
 		inner := namespaces.State()
-		state.WatchErrors += inner.WatchErrors
 		state.Incomplete = state.Incomplete || inner.Incomplete
 		if severity(inner.Phase) > severity(state.Phase) {
 			state.Phase, state.Message, state.Since = inner.Phase, inner.Message, inner.Since
@@ -96,7 +90,7 @@ func (w *Watch) result(key objectKey) (json.RawMessage, bool) {
 func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count, FilterMessage: w.filter.last, Reflectors: len(w.parts)}
+	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count}
 	complete := w.settled // also without a part: no namespace matches
 	for _, p := range w.parts {
 		if p.source != nil {

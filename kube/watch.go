@@ -168,13 +168,11 @@ type filterFailures struct {
 	log   *slog.Logger
 	kind  string
 	count uint64
-	last  string
 }
 
 // note counts a failure and logs it, once for each object until the filter works on it again (C39).
 func (f *filterFailures) note(u update, before entry) {
 	f.count++
-	f.last = u.err.Error()
 	if before.failed {
 		return
 	}
