@@ -21,8 +21,20 @@ func withAttempts(ctx context.Context, report func(error)) context.Context {
 
 func reportAttempts(next http.RoundTripper) http.RoundTripper { return attempts{next} }
 
+// metadataOnly is the key of a context whose lists and watches read metadata. An API server that cannot do that sends
+// whole objects.
+type metadataOnly struct{}
+
 // RoundTrip implements http.RoundTripper.
 func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Context().Value(metadataOnly{}) != nil {
+		as := "PartialObjectMetadataList"
+		if request.URL.Query().Get("watch") != "" {
+			as = "PartialObjectMetadata"
+		}
+		request = request.Clone(request.Context()) // a transport must not change its request
+		request.Header.Set("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1,application/json")
+	}
 	response, err := a.next.RoundTrip(request)
 	if report, ok := request.Context().Value(attemptsKey{}).(func(error)); ok {
 		report(err)

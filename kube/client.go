@@ -46,8 +46,9 @@ type Client struct {
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	kinds    *kinds
-	// definitions are shared by all clients that are made of this one.
+	// definitions and watcher are shared by all clients that are made of this one.
 	definitions *kindWatches
+	watcher     *Watcher
 	log         *slog.Logger
 	watches     Watches         // never nil
 	wentBack    func(err error) // Options.WentBack
@@ -71,7 +72,7 @@ func Connect(o Options) (*Client, error) {
 	config.QPS = cmp.Or(o.QPS, DefaultQPS)
 	config.Burst = cmp.Or(o.Burst, DefaultBurst)
 	config.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
-	config.WarningHandlerWithContext = newWarnings(log)
+	config.WarningHandlerWithContext = warnings{log}
 	unfenced := rest.CopyConfig(config) // before guard changes the original
 	if o.Fence != nil {
 		o.Fence.guard(config)
@@ -108,7 +109,7 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	c := &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}
-	c.definitions = newKindWatches(c)
+	c.definitions, c.watcher = newKindWatches(c), NewWatcher(c, log)
 	return c, nil
 }
 
@@ -131,7 +132,7 @@ func (c *Client) WithLimits(l Limits) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited.kinds, limited.definitions, limited.watches, limited.wentBack = c.kinds, c.definitions, c.watches, c.wentBack
+	limited.kinds, limited.definitions, limited.watcher = c.kinds, c.definitions, c.watcher
 	return limited, nil
 }
 

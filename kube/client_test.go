@@ -133,16 +133,23 @@ func TestWithLimits(t *testing.T) {
 	}
 }
 
-// Each warning of the API server is a warning once.
+// Warnings about object patches name the operation and whose it is, and there are not more than a person reads.
 func TestWarningsOfTheAPIServer(t *testing.T) {
 	var log bytes.Buffer
-	w := newWarnings(slog.New(slog.NewTextHandler(&log, nil)))
-	for range 3 {
-		w.HandleWarningHeaderWithContext(t.Context(), 299, "", "v1beta1 is deprecated")
-		w.HandleWarningHeaderWithContext(t.Context(), 199, "", "another code")
+	w := warnings{slog.New(slog.NewTextHandler(&log, nil))}
+	w.HandleWarningHeaderWithContext(t.Context(), 299, "", "v1beta1 is deprecated")
+	w.HandleWarningHeaderWithContext(t.Context(), 199, "", "another code")
+	ctx := WithAbout(t.Context(), "module", "dns")
+	ctx.Value(patchWarningsKey{}).(*patchWarnings).patch = "Create ConfigMap d/a"
+	for range 50 {
+		w.HandleWarningHeaderWithContext(ctx, 299, "", "unknown field x")
 	}
-	if n := strings.Count(log.String(), "deprecated"); n != 1 || strings.Contains(log.String(), "another") {
-		t.Errorf("log:\n%s", log.String())
+	text := log.String()
+	if n := strings.Count(text, "unknown field"); n != maxPatchWarnings || !strings.Contains(text, "deprecated") || strings.Contains(text, "another") {
+		t.Errorf("log:\n%s", text)
+	}
+	if want := `module=dns patch="Create ConfigMap d/a"`; !strings.Contains(text, want) {
+		t.Errorf("no %q in:\n%s", want, text)
 	}
 }
 

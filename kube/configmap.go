@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,20 +13,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/dynamic"
 )
 
 // maxConfigMapBytes is the limit of the API server on all keys and texts of
-// one ConfigMap.
+// one ConfigMap, or Secret.
 const maxConfigMapBytes = 1 << 20
 
-// ErrConflict is returned by [ConfigMapStore.Write] when another writer changed one of the keys to
-// be written. The caller decides again on the ConfigMap that comes with it (D24).
-var ErrConflict = errors.New("another client has changed the ConfigMap in the meantime")
+var (
+	// ErrConflict is returned by [ConfigMapStore.Write] when another writer changed one of the keys to
+	// be written. The caller decides again on the content that comes with it (D24).
+	ErrConflict = errors.New("another client has changed the ConfigMap in the meantime")
+	// ErrForbidden is returned by [ConfigMapStore.Read] when the operator may not read a Secret: then there is
+	// no such layer of values (D40).
+	ErrForbidden = errors.New("the operator may not read it")
+)
 
-// ConfigMap is the part of a ConfigMap that the operator reads. The zero value
-// means that it does not exist (D13). Data belongs to the caller.
+// ConfigMap is the part of a ConfigMap that the operator reads, or of a Secret with values, whose values are texts (D40).
+// The zero value means that it does not exist (D13). Data belongs to the caller.
 type ConfigMap struct {
 	ResourceVersion string
 	Data            map[string]string
@@ -39,42 +47,108 @@ const ConfirmPurgeAnnotation = "addon-operator/confirm-purge"
 // Exists distinguishes an empty ConfigMap from an absent one.
 func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 
-// ConfigMapOf is what the operator reads of a ConfigMap.
-func ConfigMapOf(object *corev1.ConfigMap) ConfigMap {
-	return ConfigMap{
-		ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data),
-		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation],
+// ContentOf is what the operator reads of a ConfigMap or Secret. What has another type counts as absent.
+func ContentOf(object map[string]any) ConfigMap {
+	u := unstructured.Unstructured{Object: object}
+	c := ConfigMap{ResourceVersion: u.GetResourceVersion(), Data: map[string]string{}, ConfirmPurge: u.GetAnnotations()[ConfirmPurgeAnnotation]}
+	data, _, _ := unstructured.NestedStringMap(object, "data")
+	for key, text := range data {
+		if u.GetKind() == "Secret" {
+			decoded, _ := base64.StdEncoding.DecodeString(text) // the API server accepts no other text
+			text = string(decoded)
+		}
+		c.Data[key] = text
 	}
+	return c
 }
 
-// ConfigMapStore reads and writes one ConfigMap.
+// ConfigMapStore reads and writes one ConfigMap, or one Secret with values (D40), whose errors hold nothing of its
+// content (J9).
 type ConfigMapStore struct {
 	client          *Client
+	kind            kind
 	namespace, name string
 }
 
 // ConfigMap returns the store of a ConfigMap. It makes no request.
 func (c *Client) ConfigMap(namespace, name string) ConfigMapStore {
-	return ConfigMapStore{c, namespace, name}
+	return c.store("ConfigMap", "configmaps", namespace, name)
 }
 
-// String names the ConfigMap.
-func (s ConfigMapStore) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
-
-func (s ConfigMapStore) api() typedcorev1.ConfigMapInterface {
-	return s.client.core.ConfigMaps(s.namespace)
+// Secret returns the store of a Secret with values. It makes no request.
+func (c *Client) Secret(namespace, name string) ConfigMapStore {
+	return c.store("Secret", "secrets", namespace, name)
 }
 
-// Read reads the ConfigMap; the zero value when there is none (D13).
-func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
-	object, err := s.api().Get(ctx, s.name, metav1.GetOptions{})
+func (c *Client) store(name, resource, namespace, object string) ConfigMapStore {
+	return ConfigMapStore{c, kind{resource: corev1.SchemeGroupVersion.WithResource(resource), name: name, namespaced: true, watchable: true}, namespace, object}
+}
+
+// String names the object.
+func (s ConfigMapStore) String() string {
+	return fmt.Sprintf("%s %s/%s", s.kind.name, s.namespace, s.name)
+}
+
+func (s ConfigMapStore) api() dynamic.ResourceInterface {
+	return s.client.dynamic.Resource(s.kind.resource).Namespace(s.namespace)
+}
+
+// get reads the object; one that is absent has nothing but its name.
+func (s ConfigMapStore) get(ctx context.Context) (object *unstructured.Unstructured, err error) {
+	object, err = s.api().Get(ctx, s.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return ConfigMap{}, nil
+		object, err = &unstructured.Unstructured{}, nil
+		object.SetAPIVersion("v1")
+		object.SetKind(s.kind.name)
+		object.SetNamespace(s.namespace)
+		object.SetName(s.name)
+	}
+	return object, err
+}
+
+// put writes an object of get with other data.
+func (s ConfigMapStore) put(ctx context.Context, object *unstructured.Unstructured, data map[string]string) (ConfigMap, error) {
+	texts := make(map[string]any, len(data))
+	for key, text := range data {
+		if s.kind.name == "Secret" {
+			text = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+		texts[key] = text
+	}
+	object.Object["data"] = texts
+	var err error
+	if object.GetResourceVersion() == "" {
+		object, err = s.api().Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		object, err = s.api().Update(ctx, object, metav1.UpdateOptions{})
+	}
+	switch {
+	case err == nil:
+		return ContentOf(object.Object), nil
+	case s.kind.name == "Secret" && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)): // its text may quote the secret
+		err = fmt.Errorf("the API server refuses it: %s", apierrors.ReasonForError(err))
+	}
+	return ConfigMap{}, err
+}
+
+// Read reads the object; the zero value when there is none (D13).
+func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
+	object, err := s.get(ctx)
+	if s.kind.name == "Secret" && apierrors.IsForbidden(err) {
+		err = ErrForbidden
 	}
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("read %s: %w", s, err)
 	}
-	return ConfigMapOf(object), nil
+	return contentOrNone(object), nil
+}
+
+// contentOrNone is the zero value for an object that does not exist.
+func contentOrNone(object *unstructured.Unstructured) ConfigMap {
+	if object.GetResourceVersion() == "" {
+		return ConfigMap{}
+	}
+	return ContentOf(object.Object)
 }
 
 // Write sets the keys of set (nil deletes the key) and leaves
@@ -88,70 +162,45 @@ func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
 // ErrConflict – unless the key has the wanted text already, as after a write
 // whose answer was lost. Changes of other keys by others are no conflict: the
 // write is repeated on top of them until ctx ends.
+//
+// It does not give up after some attempts, as retryOnConflict does: many writers of other keys must not fail the run
+// of a hook.
 func (s ConfigMapStore) Write(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	return repeatWrite(ctx, s.String(), func() (ConfigMap, error) {
-		return s.tryWrite(ctx, base, set)
-	})
-}
-
-// repeatWrite tries a write again while other writers are faster, until ctx ends. It does not give
-// up after some attempts, as retryOnConflict does: many writers of other keys must not fail the run
-// of a hook (D24). try returns conflicts of the API server as they are.
-func repeatWrite(ctx context.Context, what string, try func() (ConfigMap, error)) (ConfigMap, error) {
 	pause := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: time.Second}
 	for {
-		written, err := try()
-		switch {
-		case errors.Is(err, ErrConflict):
-			return written, fmt.Errorf("write %s: %w", what, err)
-		case err == nil:
-			return written, nil
-		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
-			return ConfigMap{}, fmt.Errorf("write %s: %w", what, err)
+		content, err := s.tryWrite(ctx, base, set)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // look again at what the other writer has left
+			if err = sleep(ctx, pause.Step()); err == nil {
+				continue
+			}
 		}
-		// Another writer was faster: look again at what it left.
-		if err := sleep(ctx, pause.Step()); err != nil {
-			return ConfigMap{}, fmt.Errorf("write %s: %w", what, err)
+		if err != nil {
+			err = fmt.Errorf("write %s: %w", s, err)
 		}
+		return content, err
 	}
 }
 
 // tryWrite reads once and writes once. A conflict of the API server is returned as it is; only one
-// of the keys in set is ErrConflict, with the ConfigMap that has it.
+// of the keys in set is ErrConflict, with the content that has it.
 func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	api := s.api()
-	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
-	absent := apierrors.IsNotFound(err)
-	switch {
-	case absent:
-		object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.namespace}}
-	case err != nil:
+	object, err := s.get(ctx)
+	if err != nil {
 		return ConfigMap{}, err
 	}
-	current := object.Data
-	if absent {
+	content := contentOrNone(object)
+	current := content.Data
+	if !content.Exists() {
 		current = base // what was in force comes back together with the change (P1)
 	}
 	next, err := mergeKeys(current, base, set)
-	if err != nil {
-		return ConfigMapOf(object), err
+	if err != nil || maps.Equal(next, current) {
+		return content, err // also after a write whose answer was lost
 	}
-	if maps.Equal(next, current) {
-		return ConfigMapOf(object), nil // also after a write whose answer was lost
-	}
-	object.Data = next
-	if err := writable(object); err != nil {
+	if err := writable(object, next); err != nil {
 		return ConfigMap{}, err
 	}
-	if absent {
-		object, err = api.Create(ctx, object, metav1.CreateOptions{})
-	} else {
-		object, err = api.Update(ctx, object, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return ConfigMap{}, err
-	}
-	return ConfigMapOf(object), nil
+	return s.put(ctx, object, next)
 }
 
 // Update replaces the data of the ConfigMap that was read, or creates it when there was none.
@@ -160,26 +209,19 @@ func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, se
 // empty for an absent one, must be that of read; the API server checks the time after that. The annotation
 // [ConfirmPurgeAnnotation] is set to confirm, unless that is empty.
 func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string, confirm string) (ConfigMap, error) {
-	api := s.api()
-	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
-	absent := apierrors.IsNotFound(err)
-	if absent {
-		object, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.namespace}}, nil
-	}
-	switch {
-	case err != nil:
-	case object.ResourceVersion != read.ResourceVersion:
+	object, err := s.get(ctx)
+	if err == nil && object.GetResourceVersion() != read.ResourceVersion {
 		err = ErrConflict
-	default:
-		object.Data = data
+	}
+	if err == nil {
+		err = writable(object, data)
+	}
+	var written ConfigMap
+	if err == nil {
 		if confirm != "" {
-			setAnnotation(object, ConfirmPurgeAnnotation, confirm)
+			setConfirmation(object, confirm)
 		}
-		if err = writable(object); err == nil && absent {
-			object, err = api.Create(ctx, object, metav1.CreateOptions{})
-		} else if err == nil {
-			object, err = api.Update(ctx, object, metav1.UpdateOptions{})
-		}
+		written, err = s.put(ctx, object, data)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		err = ErrConflict
@@ -187,57 +229,74 @@ func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[str
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("write %s: %w", s, err)
 	}
-	return ConfigMapOf(object), nil
+	return written, nil
+}
+
+// setConfirmation sets the annotation, or removes it for an empty text.
+func setConfirmation(object *unstructured.Unstructured, text string) {
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[ConfirmPurgeAnnotation] = text
+	if text == "" {
+		delete(annotations, ConfirmPurgeAnnotation)
+	}
+	object.SetAnnotations(annotations)
 }
 
 // RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
 // unless it has another value by now. It returns what is there then.
-func (s ConfigMapStore) RemoveConfirmation(ctx context.Context, value string) (ConfigMap, error) {
-	return s.annotate(ctx, ConfirmPurgeAnnotation, func(was string) string {
-		if was == value {
-			return ""
-		}
-		return was
-	})
-}
-
-// setAnnotation sets an annotation, or removes it for an empty text.
-func setAnnotation(object *corev1.ConfigMap, annotation, text string) {
-	if text == "" {
-		delete(object.Annotations, annotation)
-		return
-	}
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, text)
-}
-
-// annotate replaces the text of an annotation of the ConfigMap; an empty one is removed. change is
-// called again after a conflict, with the text that the other writer has left.
-func (s ConfigMapStore) annotate(ctx context.Context, annotation string, change func(was string) string) (ConfigMap, error) {
-	api := s.api()
-	var left ConfigMap
-	err := retryOnConflict(func() error {
-		object, err := api.Get(ctx, s.name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			left = ConfigMap{}
-			return nil
-		}
+func (s ConfigMapStore) RemoveConfirmation(ctx context.Context, value string) (left ConfigMap, err error) {
+	err = retryOnConflict(func() error {
+		object, err := s.get(ctx)
 		if err != nil {
 			return err
 		}
-		was := object.Annotations[annotation]
-		if next := change(was); next != was {
-			setAnnotation(object, annotation, next)
-			if object, err = api.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
-				return err
-			}
+		if left = contentOrNone(object); !left.Exists() || left.ConfirmPurge != value {
+			return nil
 		}
-		left = ConfigMapOf(object)
-		return nil
+		setConfirmation(object, "")
+		left, err = s.put(ctx, object, left.Data)
+		return err
 	})
 	if err != nil {
-		return left, fmt.Errorf("change annotation %s of %s: %w", annotation, s, err)
+		return left, fmt.Errorf("change annotation %s of %s: %w", ConfirmPurgeAnnotation, s, err)
 	}
 	return left, nil
+}
+
+// Watch calls notify with the object as it is first seen, and then
+// each time its data differ from what was notified last; with the zero value
+// when it does not exist (D14, P1). It returns at once and watches until ctx
+// ends, also while the API server is away: after that only the state then
+// current is notified, if it differs. notify is called from one goroutine.
+//
+// It selects the object by its name, because a role may allow to read this name only (L6). Only what others may
+// change is a difference: not the version, which every new label changes.
+func (s ConfigMapStore) Watch(ctx context.Context, notify func(ConfigMap)) {
+	spec := Spec{
+		APIVersion: "v1", Kind: s.kind.name, Namespaces: []string{s.namespace}, Names: []string{s.name}, known: s.kind, loud: true, KeepObjects: true,
+		Filter: func(object map[string]any) (json.RawMessage, error) {
+			content := ContentOf(object)
+			return json.Marshal([]any{content.Data, content.ConfirmPurge})
+		},
+	}
+	told := false
+	_, _ = s.client.watcher.Watch(ctx, spec, func(change Change) { // nothing is wrong with the spec
+		told = true
+		var object map[string]any
+		if change.Type != Deleted && json.Unmarshal(change.Object.Object, &object) == nil {
+			notify(ContentOf(object))
+			return
+		}
+		notify(ConfigMap{})
+	}, func() {
+		if !told {
+			told = true
+			notify(ConfigMap{})
+		}
+	})
 }
 
 // mergeKeys returns the new data, or ErrConflict naming the keys that are neither as in base nor as
@@ -271,19 +330,20 @@ func mergeKeys(current, base map[string]string, set map[string]*string) (map[str
 }
 
 // writable checks what the API server would refuse with errors that do not name the fix.
-func writable(object *corev1.ConfigMap) error {
-	if object.Immutable != nil && *object.Immutable {
+func writable(object *unstructured.Unstructured, data map[string]string) error {
+	if immutable, _, _ := unstructured.NestedBool(object.Object, "immutable"); immutable {
 		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")
 	}
 	size := 0
-	for key, text := range object.Data {
+	for key, text := range data {
 		size += len(key) + len(text)
 	}
-	for key, data := range object.BinaryData {
-		size += len(key) + len(data)
+	binary, _, _ := unstructured.NestedStringMap(object.Object, "binaryData")
+	for key, text := range binary {
+		size += len(key) + base64.StdEncoding.DecodedLen(len(text))
 	}
 	if size > maxConfigMapBytes {
-		return fmt.Errorf("it would have %d bytes, the limit of a ConfigMap is %d: keep large values in the modules' values.yaml", size, maxConfigMapBytes)
+		return fmt.Errorf("it would have %d bytes, the limit of a %s is %d: keep large values in the modules' values.yaml", size, object.GetKind(), maxConfigMapBytes)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 // none. Links are followed, as Helm does. Hidden entries are left out: a directory that is mounted
 // from a ConfigMap holds each file twice, once below "..data".
 func CRDFiles(dir string, o CRDOptions) ([]string, error) {
-	files, err := crdFiles(filepath.Join(dir, "crds"), o.SkipPrefixes, map[string]bool{})
+	files, err := crdFiles(filepath.Join(dir, "crds"), o, new([]fs.FileInfo))
 	if err == nil && len(files) > 0 && o.Ignored != nil {
 		var ignored func(string) bool
 		if ignored, err = o.Ignored(dir); err == nil {
@@ -87,41 +87,36 @@ func CRDFiles(dir string, o CRDOptions) ([]string, error) {
 	return files, nil
 }
 
-// crdFiles visits no directory twice: a link may lead to a directory above it. visited has the
-// paths without links, by which a directory is known again; the paths that are returned keep their
-// links, because people look for them under these.
-func crdFiles(root string, skip []string, visited map[string]bool) (files []string, err error) {
-	resolved, err := filepath.EvalSymlinks(root)
+// crdFiles visits no directory twice: a link may lead to a directory above it.
+func crdFiles(dir string, o CRDOptions, visited *[]fs.FileInfo) (files []string, err error) {
+	here, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil || slices.ContainsFunc(*visited, func(other fs.FileInfo) bool { return os.SameFile(here, other) }) {
+		return nil, err
+	}
+	*visited = append(*visited, here)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	err = filepath.WalkDir(resolved, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file := filepath.Join(root, strings.TrimPrefix(path, resolved))
-		hidden := path != resolved && strings.HasPrefix(entry.Name(), ".")
+	for _, entry := range entries {
+		file := filepath.Join(dir, entry.Name())
+		info, err := os.Stat(file) // follows links
 		switch {
-		case entry.IsDir() && (hidden || visited[path]):
-			return fs.SkipDir
-		case entry.IsDir():
-			visited[path] = true
-		case hidden:
-		case linksToDirectory(path, entry):
-			linked, err := crdFiles(file, skip, visited)
-			files = append(files, linked...)
-			return err
-		case !mayDefine(path):
-		case hasPrefix(entry.Name(), skip):
-		default:
+		case strings.HasPrefix(entry.Name(), "."):
+		case err == nil && info.IsDir():
+			below, err := crdFiles(file, o, visited)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		case mayDefine(file) && !o.Skips(file): // what cannot be read fails then
 			files = append(files, file)
 		}
-		return nil
-	})
-	return files, err
+	}
+	return files, nil
 }
 
 // mayDefine reports whether a file below crds/ is read, by the end of its name, as Helm does (M1).
@@ -130,18 +125,8 @@ func mayDefine(file string) bool {
 }
 
 // Skips reports whether a file is none of definitions, by its name (M1).
-func (o CRDOptions) Skips(file string) bool { return hasPrefix(filepath.Base(file), o.SkipPrefixes) }
-
-func hasPrefix(name string, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
-func linksToDirectory(path string, entry fs.DirEntry) bool {
-	if entry.Type()&fs.ModeSymlink == 0 {
-		return false
-	}
-	target, err := os.Stat(path)
-	return err == nil && target.IsDir()
+func (o CRDOptions) Skips(file string) bool {
+	return slices.ContainsFunc(o.SkipPrefixes, func(prefix string) bool { return strings.HasPrefix(filepath.Base(file), prefix) })
 }
 
 // shows names a path in a message.

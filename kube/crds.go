@@ -63,6 +63,8 @@ func crdResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
+func crdKind() kind { return kind{resource: crdResource(), name: "CustomResourceDefinition"} }
+
 // crdProgress is the key of a context with what is called when definitions are installed.
 type crdProgress struct{}
 

@@ -15,16 +15,14 @@
 //
 // # Watches
 //
-// Everything that watches, also the Lease and the ConfigMap, does so by a feed: a reflector of
-// client-go whose failures are visible, whose pauses depend on their cause, and which notices when
-// the API server has gone back to an earlier state (P14).
+// Everything that watches does so by a [Watch]: bindings, the ConfigMap, objects of kind Module, the presence of
+// objects of releases, and the definitions of kinds. Nothing is watched twice.
 //
-// # The watch cache
-//
-// A [Watch] is what a binding asks for. It is split into parts, one for each
+// A Watch is what a binding asks for. It is split into parts, one for each
 // namespace and name, and each part is fed by a source: one reflector for one
 // distinct (resource, namespace, label selector, field selector), shared by
-// all Watches that need it and stopped with the last of them.
+// all Watches that need it and stopped with the last of them. Its failures are visible, its pauses depend on their cause,
+// and it notices when the API server has gone back to an earlier state (P14).
 //
 //	API server ──> source (reflector) ──> part ──┐
 //	API server ──> source (reflector) ──> part ──┴─> Watch ──> notify, synced

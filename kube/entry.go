@@ -58,9 +58,13 @@ type document struct {
 	encoded json.RawMessage
 }
 
-func newDocument(object *unstructured.Unstructured) *document {
+// newDocument takes an object, or no more than its metadata.
+func newDocument(object *unstructured.Unstructured, metadata bool) *document {
 	// Noise for hooks, and often half of the object.
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
+	if metadata { // an API server may have sent more
+		object.Object = map[string]any{"metadata": object.Object["metadata"]}
+	}
 	return &document{object: object}
 }
 

@@ -19,7 +19,7 @@ type condition struct {
 	since    time.Time // start of the present failure; zero: all is well
 	verb     string    // of the failing request: list or watch
 	err      error     // of the last failed request; nil: all is well
-	failures uint64    // all failed requests, ever
+	restored time.Time // end of the last failure; zero: there was none
 }
 
 func (c condition) failing() bool   { return c.err != nil }
@@ -40,7 +40,6 @@ func (h *health) fail(verb string, err error, now time.Time) (first bool) {
 		h.last.since = now
 	}
 	h.last.verb, h.last.err = verb, err
-	h.last.failures++
 	return first
 }
 
@@ -54,6 +53,6 @@ func (h *health) recover(verb string, now time.Time) (outage time.Duration) {
 		return 0
 	}
 	outage = now.Sub(h.last.since)
-	h.last = condition{failures: h.last.failures}
+	h.last = condition{restored: now}
 	return outage
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
 	"strings"
@@ -212,10 +211,8 @@ type sourceBench struct {
 }
 
 func newSourceBench(t testing.TB) *sourceBench {
-	client := &Client{log: testLog(t)}
-	watcher := NewWatcher(client, testLog(t))
-	key := sourceKey{}
-	return &sourceBench{t: t, watcher: watcher, source: newSource(key, nil, maphash.MakeSeed(), testLog(t))}
+	watcher := NewWatcher(&Client{log: testLog(t), watches: unwatched{}}, testLog(t))
+	return &sourceBench{t: t, watcher: watcher, source: watcher.newSource(sourceKey{}, nil)}
 }
 
 // watch attaches a Watch that has this source only.

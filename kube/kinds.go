@@ -39,20 +39,12 @@ func (k kind) apiVersion() string { return k.resource.GroupVersion().String() }
 type kinds struct {
 	server catalog
 
-	mu    sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
-	index *kindIndex // the last answer; nil: none yet. An index never changes
-	// ever are the words of all kinds that were served, with and without a version. They distinguish a deleted
-	// kind from a misspelt one.
-	ever    map[string]bool
-	fetched time.Time // when index was made
+	mu      sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
+	index   *kindIndex // the last answer; nil: none yet. An index never changes
+	fetched time.Time  // when index was made
 }
 
-// maxEver bounds how many words are remembered.
-const maxEver = 20_000
-
-func newKinds(server catalog) *kinds {
-	return &kinds{server: server, ever: map[string]bool{}}
-}
+func newKinds(server catalog) *kinds { return &kinds{server: server} }
 
 // resolve finds the kind; an empty apiVersion means the preferred version.
 // The word may be the kind in any case, its plural, its singular or a short
@@ -107,24 +99,7 @@ func (k *kinds) discover(ctx context.Context) error {
 	}
 	k.index = newKindIndex(groups, lists, failed)
 	k.fetched = time.Now()
-	if len(k.ever) > maxEver {
-		clear(k.ever)
-	}
-	for i, found := range k.index.kinds {
-		w := k.index.words[i]
-		for _, word := range append([]string{found.name, w.plural, w.singular}, w.short...) {
-			k.ever[strings.ToLower(word)], k.ever[strings.ToLower(kindLabel(found.apiVersion(), word))] = true, true
-		}
-	}
 	return nil
-}
-
-// wasServed reports whether this process has seen the API server serve a kind that it no longer
-// serves in any version. A misspelt kind never was.
-func (k *kinds) wasServed(apiVersion, word string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.ever[strings.ToLower(kindLabel(apiVersion, word))] && len(k.index.versionsOf(word)) == 0
 }
 
 // kindIndex is one answer of discovery: the kinds in the server's order, preferred versions first,

@@ -175,9 +175,11 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 // the watch comes back.
 func TestKindsAfterAnOutageMaySettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &kindWatch{ready: make(chan struct{}), ring: func() {}}
-		k.Replace(nil, "1")
-		k.Alive()
+		b := newSourceBench(t)
+		k := &kindWatch{ready: make(chan struct{}), Watch: b.watch(Spec{}).watch}
+		close(k.ready)
+		b.list("1")
+		k.change()
 		quiet := func(want bool) {
 			t.Helper()
 			learned := time.Now().Add(time.Millisecond) // right after this
@@ -186,10 +188,10 @@ func TestKindsAfterAnOutageMaySettle(t *testing.T) {
 			}
 		}
 		quiet(true) // nothing was learned before
-		k.Failed(errors.New("away"))
+		b.source.note(t.Context(), "watch", errors.New("away"))
 		quiet(false)
-		k.Set(nil)
-		k.Alive()
+		time.Sleep(time.Second)
+		b.source.note(t.Context(), "watch", nil)
 		quiet(false)
 		time.Sleep(kindsSettle)
 		quiet(true)

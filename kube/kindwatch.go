@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -44,10 +43,8 @@ func (d *kindWatches) hold(ctx context.Context) (watches []*kindWatch, release f
 	if d.holders++; d.holders == 1 {
 		// They serve all holders, not only the first of them.
 		ctx, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-		for _, resource := range []schema.GroupVersionResource{crdResource(), {Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}} {
-			k := &kindWatch{ready: make(chan struct{}), ring: d.ring}
-			d.watches = append(d.watches, k)
-			d.client.WatchMetadata(ctx, resource, "", "", k)
+		for _, of := range []kind{crdKind(), {resource: schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, name: "APIService"}} {
+			d.watches = append(d.watches, d.watch(ctx, of))
 		}
 	}
 	return d.watches, func() {
@@ -58,6 +55,19 @@ func (d *kindWatches) hold(ctx context.Context) (watches []*kindWatch, release f
 			d.watches = nil
 		}
 	}
+}
+
+func (d *kindWatches) watch(ctx context.Context, of kind) *kindWatch {
+	k := &kindWatch{ready: make(chan struct{})}
+	begun := func() { k.once.Do(func() { close(k.ready) }) }
+	changed := func() {
+		k.change()
+		d.ring()
+		begun()
+	}
+	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true, failed: func(error) { begun() }}
+	k.Watch, _ = d.client.watcher.Watch(ctx, spec, func(Change) { changed() }, changed) // nothing is wrong with the spec
+	return k
 }
 
 func (d *kindWatches) ring() {
@@ -96,7 +106,7 @@ func (d *kindWatches) pause() time.Duration {
 	switch {
 	case recent:
 		return kindPollRecent
-	case slices.ContainsFunc(watches, func(k *kindWatch) bool { return !k.isConnected() }):
+	case slices.ContainsFunc(watches, func(k *kindWatch) bool { _, ok := k.current(); return !ok }):
 		return kindPoll
 	}
 	return kindPollWatched
@@ -119,72 +129,40 @@ func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Con
 	}
 }
 
-// kindWatch notes when definitions of kinds changed. While it is not connected, they may change at
-// any time. It is the store of a watch of metadata.
+// kindWatch notes when definitions of kinds changed. While its Watch is not current, they may change at any time.
 type kindWatch struct {
-	ring  func() // called at each change
+	*Watch
 	once  sync.Once
 	ready chan struct{} // closed when the first request has succeeded or failed
 
-	mu        sync.Mutex
-	connected bool
-	changed   time.Time // what was learned before this is old; it may be in the future
+	mu      sync.Mutex
+	changed time.Time // what was learned before this is old; it may be in the future
 }
 
-// Set implements MetadataStore.
-func (k *kindWatch) Set(*metav1.PartialObjectMetadata) { k.change() }
-
-// Unset implements MetadataStore.
-func (k *kindWatch) Unset(*metav1.PartialObjectMetadata) { k.change() }
-
-// Replace implements MetadataStore. The list may be newer than a look that has found nothing.
-func (k *kindWatch) Replace([]*metav1.PartialObjectMetadata, string) { k.change() }
-
+// change notes that the list is complete or, from then on, that a definition has changed: discovery learns of that a
+// moment later.
 func (k *kindWatch) change() {
 	k.mu.Lock()
-	if k.connected { // else Alive reports it
-		k.changed = time.Now().Add(kindsSettle)
-	}
-	k.mu.Unlock()
-	k.ring()
-}
-
-// Alive implements MetadataStore.
-func (k *kindWatch) Alive() { k.connect(true) }
-
-// Failed implements MetadataStore.
-func (k *kindWatch) Failed(error) { k.connect(false) }
-
-func (k *kindWatch) connect(yes bool) {
-	k.mu.Lock()
 	defer k.mu.Unlock()
-	if yes && !k.connected {
-		if again := !k.changed.IsZero(); again { // a definition may have changed meanwhile, a moment ago
-			k.changed = time.Now().Add(kindsSettle)
-		} else {
-			k.changed = time.Now()
-		}
+	if k.changed.IsZero() {
+		k.changed = time.Now()
+		return
 	}
-	k.connected = yes
-	k.once.Do(func() { close(k.ready) })
+	k.changed = time.Now().Add(kindsSettle)
 }
 
-func (k *kindWatch) isConnected() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.connected
-}
-
-// quiet reports whether what was learned at some time is true now.
+// quiet reports whether what was learned at some time is true now. A definition may have changed while the watch was
+// interrupted, a moment before it was back.
 func (k *kindWatch) quiet(ctx context.Context, learned time.Time) bool {
 	select {
 	case <-k.ready:
 	case <-ctx.Done():
 		return false
 	}
+	restored, ok := k.current()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.connected && learned.After(k.changed)
+	return ok && learned.After(k.changed) && (restored.IsZero() || learned.After(restored.Add(kindsSettle)))
 }
 
 // nothing is the filter of Watches that need only the names of objects.

@@ -7,14 +7,12 @@ import (
 	"maps"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // lastValidType is the type of the Secret that keeps the last valid content of a ConfigMap: one
 // of another type belongs to another writer.
-const lastValidType corev1.SecretType = "addon-operator/last-valid-config"
+const lastValidType = "addon-operator/last-valid-config"
 
 // LastValid is what was in force together: the contents of the ConfigMap and of the Secret with
 // values (P3).
@@ -32,67 +30,54 @@ const (
 )
 
 // ErrNotLastValid reports that the Secret with the name of [LastValidName] is not the operator's.
-var ErrNotLastValid = errors.New("its type is not " + string(lastValidType))
+var ErrNotLastValid = errors.New("its type is not " + lastValidType)
 
 // LastValidName is the name of the Secret that keeps the last valid content of a ConfigMap (P3).
 func LastValidName(configMap string) string { return configMap + "-last-valid" }
 
 // LastValidStore is the Secret that keeps the last valid contents of the ConfigMap and of the
 // Secret with values.
-type LastValidStore struct {
-	client          *Client
-	namespace, name string // of the Secret
-}
+type LastValidStore struct{ secret ConfigMapStore }
 
 // LastValid returns the store of the last valid contents of the ConfigMap with this name. It makes
 // no request.
 func (c *Client) LastValid(namespace, configMap string) LastValidStore {
-	return LastValidStore{c, namespace, LastValidName(configMap)}
+	return LastValidStore{c.Secret(namespace, LastValidName(configMap))}
 }
 
 // String names the Secret.
-func (s LastValidStore) String() string { return fmt.Sprintf("Secret %s/%s", s.namespace, s.name) }
+func (s LastValidStore) String() string { return s.secret.String() }
 
 // Read reads the contents that Write has kept; nil when nothing is kept. The error is
 // [ErrNotLastValid] for a Secret of another writer.
 func (s LastValidStore) Read(ctx context.Context) (*LastValid, error) {
-	secret, err := s.secret(ctx)
-	if secret == nil || err != nil {
+	object, err := s.get(ctx)
+	if err != nil || object.GetResourceVersion() == "" {
 		return nil, err
 	}
-	return keptIn(secret), nil
+	return keptIn(ContentOf(object.Object)), nil
 }
 
 // Write keeps contents. The Secret is created when there is something to keep. Nothing is written
 // when it has these contents. When another writer is faster, it is read again.
 func (s LastValidStore) Write(ctx context.Context, v LastValid) error {
 	err := retryOnConflict(func() error {
-		secret, err := s.secret(ctx)
-		absent := secret == nil
-		if err != nil || absent && v.Equal(LastValid{}) || !absent && keptIn(secret).Equal(v) {
+		object, err := s.get(ctx)
+		if err != nil || keptIn(contentOrNone(object)).Equal(v) {
 			return err
 		}
-		if absent {
-			secret = &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: s.namespace, Name: s.name,
-					Labels: map[string]string{"app.kubernetes.io/managed-by": "addon-operator", "app.kubernetes.io/component": "last-valid-config"},
-				},
-				Type: lastValidType,
-			}
+		if object.GetResourceVersion() == "" {
+			object.Object["type"] = lastValidType
+			object.SetLabels(map[string]string{managedByLabel: managedBy, "app.kubernetes.io/component": "last-valid-config"})
 		}
-		secret.Data = make(map[string][]byte, len(v.Config)+len(v.Secret))
+		data := make(map[string]string, len(v.Config)+len(v.Secret))
 		for key, text := range v.Config {
-			secret.Data[keptConfig+key] = []byte(text)
+			data[keptConfig+key] = text
 		}
 		for key, text := range v.Secret {
-			secret.Data[keptSecret+key] = []byte(text)
+			data[keptSecret+key] = text
 		}
-		if absent {
-			_, err = s.client.core.Secrets(s.namespace).Create(ctx, secret, metav1.CreateOptions{})
-		} else {
-			_, err = s.client.core.Secrets(s.namespace).Update(ctx, secret, metav1.UpdateOptions{})
-		}
+		_, err = s.secret.put(ctx, object, data)
 		return err
 	})
 	if err != nil {
@@ -101,27 +86,25 @@ func (s LastValidStore) Write(ctx context.Context, v LastValid) error {
 	return nil
 }
 
-// secret reads the Secret; nil when there is none.
-func (s LastValidStore) secret(ctx context.Context) (*corev1.Secret, error) {
-	secret, err := s.client.core.Secrets(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", s, err)
-	case secret.Type != lastValidType:
-		return nil, fmt.Errorf("read %s: %w", s, ErrNotLastValid)
+// get reads the Secret, as ConfigMapStore does.
+func (s LastValidStore) get(ctx context.Context) (*unstructured.Unstructured, error) {
+	object, err := s.secret.get(ctx)
+	if err == nil && object.GetResourceVersion() != "" && object.Object["type"] != lastValidType {
+		err = ErrNotLastValid
 	}
-	return secret, nil
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s, err)
+	}
+	return object, nil
 }
 
-func keptIn(secret *corev1.Secret) *LastValid {
+func keptIn(secret ConfigMap) *LastValid {
 	kept := &LastValid{Config: map[string]string{}, Secret: map[string]string{}}
 	for key, text := range secret.Data {
 		if name, ok := strings.CutPrefix(key, keptConfig); ok {
-			kept.Config[name] = string(text)
+			kept.Config[name] = text
 		} else if name, ok := strings.CutPrefix(key, keptSecret); ok {
-			kept.Secret[name] = string(text)
+			kept.Secret[name] = text
 		}
 	}
 	return kept

@@ -33,21 +33,6 @@ func UsualLease() LeaseOptions {
 	return LeaseOptions{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
 }
 
-// Check returns an error for wrong durations; all mistakes are joined.
-func (o LeaseOptions) Check() error {
-	var errs []error
-	if o.Duration < time.Second || o.Duration%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("the lease duration must be whole seconds, at least 1, not %s", o.Duration))
-	}
-	if o.RenewDeadline >= o.Duration {
-		errs = append(errs, fmt.Errorf("the renew deadline must be shorter than the lease duration %s, not %s: the difference is the time to stop", o.Duration, o.RenewDeadline))
-	}
-	if o.RetryPeriod <= 0 || o.RetryPeriod > o.RenewDeadline*4/5 {
-		errs = append(errs, fmt.Errorf("the retry period must be above 0 and at most %s, a little below the renew deadline, not %s", o.RenewDeadline*4/5, o.RetryPeriod))
-	}
-	return errors.Join(errs...)
-}
-
 // LeaseStatus is the view that a replica has of the leader.
 type LeaseStatus struct {
 	Identity    string    // of this replica
@@ -70,7 +55,6 @@ type Lease struct {
 	end     context.CancelFunc // of the competition; nil: Compete was not called
 	stopped chan struct{}      // closed at its end
 	won     chan struct{}      // closed when this replica leads; it stays so after the end
-	waits   chan struct{}      // closed when it is known that this replica does not lead at once
 
 	mu     sync.Mutex
 	status LeaseStatus
@@ -80,6 +64,7 @@ type Lease struct {
 	version string    // of the Lease as this replica saw it last
 	expires time.Time // when the holder has lost it, if this replica sees no renewal before
 	bid     bool      // a request was sent that may have taken the Lease
+	waited  bool      // an attempt has failed before the first that has not
 }
 
 // The pauses of a follower between two looks at the Lease: one that is released is taken within that time.
@@ -92,9 +77,6 @@ const longestLease = 10
 // NewLease prepares the competition for a Lease. It makes no request. The client must
 // have been connected with a Fence.
 func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
 	if c.fence == nil {
 		return nil, errors.New("bug: a lease needs a client with a fence")
 	}
@@ -107,7 +89,7 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	}
 	return &Lease{
 		options: o, fence: c.fence, log: c.log, api: client.Leases(o.Namespace),
-		stopped: make(chan struct{}), won: make(chan struct{}), waits: make(chan struct{}),
+		stopped: make(chan struct{}), won: make(chan struct{}),
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}, nil
 }
@@ -143,21 +125,11 @@ func (l *Lease) Compete(ctx context.Context) {
 	}()
 }
 
-// AtOnce reports whether this replica leads without having waited, because the Lease has had no
-// holder since Look. It returns as soon as that is clear.
-func (l *Lease) AtOnce(ctx context.Context) bool {
-	select {
-	case <-l.won:
-	case <-l.waits:
-	case <-l.fence.ctx.Done():
-	case <-ctx.Done():
-	}
-	select {
-	case <-l.waits:
-		return false
-	default:
-		return l.hasWon()
-	}
+// Waited reports whether this replica has been a standby: the Lease had a holder, or nobody could say.
+func (l *Lease) Waited() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waited
 }
 
 // Await returns nil when this replica leads. When ctx ends before, it is no longer competed
@@ -305,10 +277,9 @@ func (l *Lease) failed(err error) {
 	if l.status.Problem = ""; err != nil && !errors.Is(err, errNotOurs) {
 		l.status.Problem = err.Error()
 	}
-	select {
-	case <-l.waits:
-	default:
-		close(l.waits)
+	if !l.waited && !l.hasWon() {
+		l.waited = true
+		l.log.Info("standby begins", "identity", l.options.Identity, "lease", l.options.Name)
 	}
 }
 

@@ -196,10 +196,9 @@ func TestLeaseIsOfThePod(t *testing.T) {
 	next := prepareReplica(t, w.Cluster, patient(namespace, "pod"))
 	next.Look(t.Context())
 	next.compete(t)
-	if !next.AtOnce(t.Context()) {
+	if next.awaitLeading(t); next.Waited() {
 		t.Error("it waited")
 	}
-	next.awaitLeading(t)
 }
 
 // L1: where the Lease is free a replica leads without having waited; where somebody does, or
@@ -210,18 +209,15 @@ func TestLeadershipAtOnce(t *testing.T) {
 	first := prepareReplica(t, w.Cluster, patient(namespace, "first"))
 	first.Look(t.Context())
 	first.compete(t)
-	if !first.AtOnce(t.Context()) {
+	if first.awaitLeading(t); first.Waited() {
 		t.Error("the first one waited")
 	}
 	second := prepareReplica(t, w.Cluster, patient(namespace, "second"))
 	second.Look(t.Context())
 	second.compete(t)
-	if second.AtOnce(t.Context()) {
-		t.Error("the second one leads, too")
-	}
+	eventually(t, "the second one waits", second.Waited)
 	first.Release()
-	second.awaitLeading(t)
-	if second.AtOnce(t.Context()) {
+	if second.awaitLeading(t); !second.Waited() {
 		t.Error("the second one has forgotten that it waited")
 	}
 }
@@ -395,31 +391,6 @@ func TestFencedConnection(t *testing.T) {
 	fence.shut(errors.New("taken"))
 	if _, err := conn.Write([]byte("late")); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("afterwards: %v, want ErrNotLeading", err)
-	}
-}
-
-func TestLeaseOptions(t *testing.T) {
-	good := LeaseOptions{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
-	for name, c := range map[string]struct {
-		change func(*LeaseOptions)
-		says   string
-	}{
-		"the defaults":               {func(*LeaseOptions) {}, ""},
-		"a broken second":            {func(o *LeaseOptions) { o.Duration = 15500 * time.Millisecond }, "whole seconds"},
-		"no duration":                {func(o *LeaseOptions) { o.Duration = 0 }, "whole seconds"},
-		"no time to stop":            {func(o *LeaseOptions) { o.RenewDeadline = 15 * time.Second }, "renew deadline"},
-		"no second attempt":          {func(o *LeaseOptions) { o.RetryPeriod = 9 * time.Second }, "retry period"},
-		"attempts without a pause":   {func(o *LeaseOptions) { o.RetryPeriod = 0 }, "retry period"},
-		"everything wrong, all told": {func(o *LeaseOptions) { *o = LeaseOptions{} }, "retry period"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := good
-			c.change(&o)
-			err := o.Check()
-			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v, want %q", err, c.says)
-			}
-		})
 	}
 }
 

@@ -3,7 +3,7 @@ package kube
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -51,49 +51,41 @@ func (h lowered) WithGroup(name string) slog.Handler {
 	return lowered{h.Handler.WithGroup(name)}
 }
 
-// maxWarnings bounds how many texts of warnings are remembered: a server may put variable parts
-// into them. Later ones are logged at debug level.
-const maxWarnings = 1000
+// maxPatchWarnings is how many warnings about the object patches of one hook run are logged.
+const maxPatchWarnings = 20
 
-// warnings logs the warnings of the API server (deprecated versions, unknown
-// fields). They come with each request, so each text is a warning once and
-// debug ever after.
-type warnings struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	seen map[string]bool
+// patchWarnings says whose object patches the API server warns about. It is used by one goroutine.
+type patchWarnings struct {
+	about []any  // attributes
+	patch string // the operation in progress
+	count int
 }
 
-var _ rest.WarningHandlerWithContext = (*warnings)(nil)
+type patchWarningsKey struct{}
 
-func newWarnings(log *slog.Logger) *warnings {
-	return &warnings{log: log, seen: map[string]bool{}}
+// WithAbout returns a context in which warnings about object patches are logged with attributes: whose they are.
+func WithAbout(ctx context.Context, attributes ...any) context.Context {
+	return context.WithValue(ctx, patchWarningsKey{}, &patchWarnings{about: attributes})
 }
+
+// warnings logs the warnings of the API server (deprecated versions, unknown fields), with the attribute err: they come
+// with each request, and the log repeats what has one at growing intervals (J13).
+type warnings struct{ log *slog.Logger }
+
+var _ rest.WarningHandlerWithContext = warnings{}
 
 // HandleWarningHeaderWithContext is called for each Warning header; 299 is the
 // only code that Kubernetes defines.
-func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	if code != 299 || text == "" {
 		return
 	}
-	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok { // it has the object (J13)
-		p.log(text)
-		return
+	var about []any
+	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok {
+		if p.count++; p.count > maxPatchWarnings {
+			return
+		}
+		about = append(slices.Clone(p.about), "patch", p.patch)
 	}
-	level := slog.LevelWarn
-	if !w.first(text) {
-		level = slog.LevelDebug
-	}
-	w.log.Log(ctx, level, "warning of the API server", "text", text)
-}
-
-func (w *warnings) first(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.seen[text] || len(w.seen) >= maxWarnings {
-		return false
-	}
-	w.seen[text] = true
-	return true
+	w.log.WarnContext(ctx, "warning of the API server", append(about, "err", text)...)
 }

@@ -3,7 +3,10 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -36,9 +39,6 @@ const (
 func moduleResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: ModuleGroup, Version: "v1alpha1", Resource: "modules"}
 }
-
-// moduleCRDName is that of the definition.
-func moduleCRDName() string { return moduleResource().GroupResource().String() }
 
 // ModuleStatus is the status of an object of kind Module (J14). Package actors/objects fills it.
 // Its fields are those of deploy/chart/module-crd.yaml, which explains them; what that file lacks
@@ -301,115 +301,50 @@ func (m *ModuleObjects) object(name string, content map[string]any) *unstructure
 	return &unstructured.Unstructured{Object: content}
 }
 
-// absentPoll is how often the objects are asked for while they may not be listed, or there is no such kind.
-const absentPoll = 10 * time.Second
+// maxDenials is how many denials in a row say that the objects may not be watched: an API server that has just started
+// denies all for a moment.
+const maxDenials = 3
 
 // Watch calls notify from one goroutine with what changes of the objects, until ctx ends. It
 // returns at once. Without the kind, or the right to list it, it waits until there is one.
 func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
-	go func() {
-		for ctx.Err() == nil {
-			if err := m.probe(ctx); err != nil && ctx.Err() == nil {
-				notify(ModuleNews{Absent: err})
-				_ = sleep(ctx, absentPoll) // the loop checks ctx
-				continue
-			}
-			// It returns nil when the kind is gone: the next probe finds that out.
-			if err := m.follow(ctx, notify); err != nil && ctx.Err() == nil { // the list is allowed, the watch is not
-				notify(ModuleNews{Absent: err})
-				_ = sleep(ctx, absentPoll)
-			}
-		}
-	}()
-}
-
-// probe returns why there are no objects to follow. A client without the right to use a
-// kind is refused even when there is no such kind, so after a denial the definition decides.
-func (m *ModuleObjects) probe(ctx context.Context) error {
-	_, err := m.api.List(ctx, metav1.ListOptions{Limit: 1})
-	switch {
-	case err == nil, !NoModuleObjects(err):
-		return nil // the failure is temporary, and the watch reports it
-	case apierrors.IsForbidden(err):
-		if _, missing := m.client.metadata.Resource(crdResource()).Get(ctx, moduleCRDName(), metav1.GetOptions{}); apierrors.IsNotFound(missing) {
-			return missing
-		}
-	}
-	return err
-}
-
-// maxDenials is how many denials in a row end a watch: an API server that has just started denies
-// all for a moment.
-const maxDenials = 3
-
-// follow runs the watch until the kind is gone, ctx ends or, with an error, the watch is denied.
-func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) (denied error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	key, denials := sourceKey{resource: moduleResource(), namespace: m.namespace}, 0
-	follow := &feed{
-		name: key.String(), key: key, watches: m.client.watches, wentBack: m.client.wentBack, log: m.client.log,
-		store: moduleStore{notify},
-		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return m.api.List(ctx, o)
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := m.api.Watch(ctx, o)
-			if err == nil {
-				denials = 0 // a list is no sign: a role may allow the one and not the other
-			}
-			return w, err
-		},
+	of := kind{resource: moduleResource(), name: "Module", namespaced: true, watchable: true}
+	all, denials := map[string]ModuleObject{}, 0
+	spec := Spec{
+		APIVersion: of.apiVersion(), Kind: of.name, Namespaces: []string{m.namespace}, known: of, loud: true, KeepObjects: true,
 		failed: func(err error) {
-			switch {
-			case apierrors.IsNotFound(err):
-				stop()
-			case NoModuleObjects(err):
-				if denials++; denials >= maxDenials {
-					denied = err
-					stop()
+			// A client without the right to use a kind is refused even when there is no such kind.
+			if apierrors.IsForbidden(err) {
+				if denials++; denials < maxDenials {
+					return
+				}
+				if _, missing := m.client.kinds.resolve(ctx, of.apiVersion(), of.name, true); errors.Is(missing, errNoKind) {
+					err = missing
 				}
 			}
+			switch {
+			case errors.Is(err, errNoKind):
+				notify(ModuleNews{Absent: apierrors.NewNotFound(of.resource.GroupResource(), "")})
+			case apierrors.IsForbidden(err):
+				notify(ModuleNews{Absent: err})
+			}
 		},
 	}
-	follow.run(ctx)
-	return denied
-}
-
-// moduleStore passes on what a reflector receives. It keeps nothing: its receiver does.
-type moduleStore struct{ notify func(ModuleNews) }
-
-// Add implements cache.ReflectorStore.
-func (s moduleStore) Add(object any) error { return s.Update(object) }
-
-// Update implements cache.ReflectorStore.
-func (s moduleStore) Update(object any) error {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		o := moduleObject(u)
-		s.notify(ModuleNews{Set: &o})
-	}
-	return nil
-}
-
-// Delete implements cache.ReflectorStore.
-func (s moduleStore) Delete(object any) error {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		s.notify(ModuleNews{Gone: u.GetName()})
-	}
-	return nil
-}
-
-// Replace implements cache.ReflectorStore.
-func (s moduleStore) Replace(objects []any, _ string) error {
-	all := make([]ModuleObject, 0, len(objects))
-	for _, object := range objects {
-		if u, ok := object.(*unstructured.Unstructured); ok {
-			all = append(all, moduleObject(u))
+	listed := false
+	_, _ = m.client.watcher.Watch(ctx, spec, func(change Change) { // nothing is wrong with the spec
+		u := &unstructured.Unstructured{}
+		news := ModuleNews{Gone: change.Object.Name}
+		if change.Type == Deleted || utiljson.Unmarshal(change.Object.Object, &u.Object) != nil {
+			delete(all, change.Object.Name)
+		} else {
+			o := moduleObject(u)
+			all[o.Name], news = o, ModuleNews{Set: &o}
 		}
-	}
-	s.notify(ModuleNews{All: all, Listed: true})
-	return nil
+		if listed {
+			notify(news)
+		}
+	}, func() {
+		listed, denials = true, 0
+		notify(ModuleNews{All: slices.Collect(maps.Values(all)), Listed: true})
+	})
 }
-
-// Resync implements cache.ReflectorStore.
-func (moduleStore) Resync() error { return nil }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,16 @@ type moduleAPI struct {
 	dynamic.ResourceInterface
 
 	lists []error
+}
+
+// Watch allows watches that end at once, and no streamed lists.
+func (a *moduleAPI) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.SendInitialEvents != nil {
+		return nil, apierrors.NewBadRequest("lists only")
+	}
+	w := watch.NewFake()
+	w.Stop()
+	return w, nil
 }
 
 func (a *moduleAPI) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
@@ -59,44 +68,32 @@ func TestReadOfModuleObjectsDenied(t *testing.T) {
 	}
 }
 
-// deniedNowAndThen allows each second watch, which lasts for an hour.
-type deniedNowAndThen struct {
-	dynamic.ResourceInterface
-
-	watches int
-}
-
-func (a *deniedNowAndThen) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetResourceVersion("10")
-	return list, nil
-}
-
-func (a *deniedNowAndThen) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	if o.SendInitialEvents != nil {
-		return nil, apierrors.NewBadRequest("lists only")
-	}
-	if a.watches++; a.watches%2 == 1 {
-		return nil, apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
-	}
-	w := watch.NewFake()
-	time.AfterFunc(time.Hour, w.Stop)
-	return w, nil
-}
-
-// J15: each restart of an API server denies a watch for a moment. Only denials in a row say that the
+// J15: an API server that begins again denies a watch for a moment. Only denials in a row say that the
 // operator may not watch.
 func TestDenialsOfModuleObjectsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithTimeout(t.Context(), 12*time.Hour)
-		defer stop()
-		api := &deniedNowAndThen{}
-		m := &ModuleObjects{api: api, client: &Client{watches: unwatched{}, log: slog.New(slog.DiscardHandler)}}
-		if denied := m.follow(ctx, func(ModuleNews) {}); denied != nil {
-			t.Errorf("after %d watches: %v", api.watches, denied)
+		served := newDiscoveryStub()
+		served.serve(ModuleGroup, []string{"v1alpha1"}, resource("modules", "module", "Module"))
+		client := &Client{log: testLog(t), watches: unwatched{}, kinds: newKinds(served)}
+		client.watcher = NewWatcher(client, testLog(t))
+		denied := apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
+		api := &moduleAPI{lists: []error{denied, denied, nil, denied, denied, denied}}
+		key := sourceKey{resource: moduleResource(), namespace: "n"}
+		s := client.watcher.newSource(key, api)
+		client.watcher.sources[key] = s
+		ctx, stop := context.WithCancel(t.Context())
+		s.holders, s.stop = 1, stop
+		news := make(chan ModuleNews, 10)
+		(&ModuleObjects{client: client, namespace: "n"}).Watch(ctx, func(n ModuleNews) { news <- n })
+		synctest.Wait()
+		go s.run(ctx)
+		if n := <-news; !n.Listed || len(n.All) != 1 {
+			t.Errorf("after two denials: %+v, want the list", n)
 		}
-		if api.watches < 2*maxDenials {
-			t.Errorf("only %d watches", api.watches)
+		if n := <-news; !apierrors.IsForbidden(n.Absent) {
+			t.Errorf("after three: %+v, want the denial", n)
 		}
+		stop()
+		synctest.Wait()
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"strings"
 	"time"
@@ -31,12 +30,11 @@ type Patcher struct {
 	dynamic dynamic.Interface
 	kinds   *kinds // shared with the client, so that each kind is discovered once
 	manager string // field manager of ServerSideApply
-	log     *slog.Logger
 }
 
 // NewPatcher makes a Patcher that sends its requests through a client, at its rate (K6).
 func NewPatcher(c *Client) *Patcher {
-	return &Patcher{dynamic: c.dynamic, kinds: c.kinds, manager: c.config.UserAgent, log: c.log}
+	return &Patcher{dynamic: c.dynamic, kinds: c.kinds, manager: c.config.UserAgent}
 }
 
 // CheckObjectPatches returns what cannot be right with operations, without writing: a kind that the
@@ -48,7 +46,7 @@ func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.
 	defined := false // an earlier operation may bring a kind: then no kind is refused as unknown
 	for _, p := range patches {
 		_, err := c.target(ctx, p)
-		if err != nil && !c.needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
+		if err != nil && !needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
 			errs.add(p, err)
 		}
 		defined = defined || defines(p)
@@ -85,10 +83,12 @@ func (f *failures) join() error {
 func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs failures
 	defined := false
-	warned := newPatchWarnings(ctx, c.log)
-	defer warned.end()
+	warned, _ := ctx.Value(patchWarningsKey{}).(*patchWarnings)
 	for i, p := range patches {
-		if err := c.applyObjectPatch(warned.of(ctx, p), p, defined); err != nil {
+		if warned != nil {
+			warned.patch = p.String()
+		}
+		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
 			errs.add(p, err)
 			p.Unanswered = p.Unanswered || !answered(err) // p is a copy; once true it stays so over all repetitions
 			left = append(left, p)
@@ -143,18 +143,16 @@ func (c *Patcher) applyObjectPatch(ctx context.Context, p objectpatch.Patch, def
 	if err == nil {
 		err = c.execute(ctx, to, p)
 	}
-	if apierrors.IsNotFound(err) && (p.Deletes() || p.IgnoreMissingObject && !p.Creates()) || c.needless(p, err) {
+	if apierrors.IsNotFound(err) && (p.Deletes() || p.IgnoreMissingObject && !p.Creates()) || needless(p, err) {
 		return nil
 	}
 	return err
 }
 
-// needless reports that there is nothing to do because no object of the kind can exist: the hook
-// expects that its kind may be missing, or the kind of a delete was served before. A delete of a
-// kind that was never served is a mistake (K3).
-func (c *Patcher) needless(p objectpatch.Patch, err error) bool {
-	return errors.Is(err, errNoKind) &&
-		(p.IgnoreMissingObject && !p.Creates() || p.Deletes() && c.kinds.wasServed(p.APIVersion, p.Kind))
+// needless reports that there is nothing to do because no object of the kind can exist, and the hook
+// expects that its kind may be missing (K3).
+func needless(p objectpatch.Patch, err error) bool {
+	return errors.Is(err, errNoKind) && p.IgnoreMissingObject && !p.Creates()
 }
 
 // targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it

@@ -207,31 +207,6 @@ func TestObjectPatchesOfNoKind(t *testing.T) {
 	}
 }
 
-// K3: a delete of a kind whose definition is gone has nothing to do.
-func TestDeleteOfAKindThatIsGone(t *testing.T) {
-	world := newWorld(t, devclustertest.Start(t))
-	ns := world.Namespace(t)
-	widget := newTestKind("Widget")
-	world.define(widget)
-	remove := func(apiVersion string) string {
-		return `{"operation":"Delete","apiVersion":"` + apiVersion + `","kind":"` + widget.name + `","namespace":"$NS","name":"w"}`
-	}
-	eventually(t, "the kind is served", func() bool { return world.patch(ns, remove("test.example.com/v1")) == nil })
-	world.undefine(widget)
-	eventually(t, "the kind is gone", func() bool {
-		_, err := world.client.kinds.resolve(t.Context(), "", widget.name, true)
-		return err != nil
-	})
-	for _, apiVersion := range []string{"test.example.com/v1", ""} {
-		if err := world.patch(ns, remove(apiVersion)); err != nil {
-			t.Errorf("apiVersion %q: %v", apiVersion, err)
-		}
-	}
-	if err := world.patch(ns, remove("test.example.com/v2")); err == nil {
-		t.Error("a version that was never served: no error")
-	}
-}
-
 // K5: of very many failures the first hundred are written out.
 func TestApplyObjectPatchesTellsTheFirstFailures(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))

@@ -2,6 +2,8 @@ package kube
 
 import (
 	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // part is the share of one source in one Watch. It applies the checksum rule: a new state with the
@@ -35,7 +37,7 @@ func (p *part) replace(updates []update) {
 		w.overflow()
 		return
 	}
-	silent := !w.synced && !p.listed
+	silent := !w.synced && !p.listed && !w.spec.loud
 	// Sorted, so that equal lists lead to equal changes. Deletions come first: they make room.
 	slices.SortFunc(updates, func(a, b update) int { return a.key.compare(b.key) })
 	p.removeAllBut(updates)
@@ -52,12 +54,21 @@ func (p *part) replace(updates []update) {
 	w.checkSynced()
 }
 
-// unlisted records that the part needs another list: its entries are as of the last event. The next
-// complete list calls synced again.
-func (p *part) unlisted() {
-	p.watch.mu.Lock()
-	defer p.watch.mu.Unlock()
-	p.listed, p.watch.whole = false, false
+// failed takes the error of a request of the source. When the API server does not let it read any more (C17), what
+// the part has is as of then: the reflector begins with a new list when it may again, and until that is
+// complete, which calls synced again, the part is not, though the request for it has been granted.
+func (p *part) failed(err error) {
+	w := p.watch
+	if apierrors.IsNotFound(err) { // the kind may be gone
+		w.lost.raise()
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if apierrors.IsForbidden(err) {
+		p.listed, w.whole = false, false
+	}
+	w.report(err)
 }
 
 // removeAllBut removes the objects that are not in updates, which are sorted.

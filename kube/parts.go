@@ -47,6 +47,9 @@ func (w *Watch) run(ctx context.Context) {
 // resolve finds the kind of the Watch. One that cannot be watched counts as missing: the Watch
 // looks for it again and again.
 func (w *Watch) resolve(ctx context.Context, fresh bool) (kind, error) {
+	if !fresh && w.spec.known.name != "" {
+		return w.spec.known, nil
+	}
 	found, err := w.watcher.client.kinds.resolve(ctx, w.spec.APIVersion, w.spec.Kind, fresh)
 	if err == nil && !found.watchable {
 		err = fmt.Errorf("%s/%s cannot be watched: %w", found.apiVersion(), found.name, errNoKind)
@@ -98,10 +101,13 @@ func (w *Watch) kindGone(err error) {
 	first := w.problem == nil
 	w.kind, w.problem = nil, err
 	w.mu.Unlock()
-	if first {
+	if first && w.spec.failed == nil {
 		w.watcher.log.Warn("waiting for a kind", "kind", kindLabel(w.spec.APIVersion, w.spec.Kind), "err", err)
 	}
 	w.removeParts()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report(err)
 }
 
 // kindUnknown notes why the kind cannot be resolved now. A kind that is known stays, and one that
@@ -140,6 +146,7 @@ func (w *Watch) adjust(ctx context.Context) {
 			namespace: added.scope.namespace,
 			labels:    w.selection.labels,
 			fields:    w.selection.fieldText(added.scope.name),
+			metadata:  w.spec.metadata,
 		}
 		w.watcher.attach(ctx, added.part, key)
 	}

@@ -2,14 +2,18 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -25,9 +29,9 @@ type Presence struct {
 
 	// The lock of a presentKind is taken after this one, and none is held while report is called.
 	mu     sync.Mutex
-	ctx    context.Context // of the watches; nil: not started
-	labels string          // a label selector, as text
-	report PresenceReport  // never changes after Start, so watches read it without the lock
+	ctx    context.Context // of the watches; nil: not started. Nothing changes it and the next two after Start
+	labels *metav1.LabelSelector
+	report PresenceReport
 	kinds  map[schema.GroupKind]*presentKind
 	wanted map[string]map[schema.GroupKind][]types.NamespacedName // by owner
 }
@@ -55,9 +59,14 @@ type PresenceReport = struct {
 
 // Start allows watches of the objects that labels select, until ctx ends.
 func (p *Presence) Start(ctx context.Context, labels string, report PresenceReport) {
+	selector, err := metav1.ParseToLabelSelector(labels)
+	if err != nil {
+		p.client.log.Error("bug: objects of releases are not watched", "err", err)
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ctx, p.labels, p.report = ctx, labels, report
+	p.ctx, p.labels, p.report = ctx, selector, report
 }
 
 // Follow begins to watch a kind, and does not wait for it.
@@ -77,10 +86,8 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 	case <-ctx.Done():
 		return false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, ok := k.live[name]
-	return ok && k.err == nil
+	_, sure := k.watch.current()
+	return sure && k.has(name)
 }
 
 // MayExist reports whether an object exists, according to the watches; it never waits. An object that they
@@ -92,15 +99,8 @@ func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bo
 	if k == nil {
 		return true
 	}
-	select {
-	case <-k.ready:
-	default:
-		return true // the first list is on its way
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, ok := k.live[name]
-	return ok || k.err != nil && !apierrors.IsNotFound(k.err)
+	_, sure := k.watch.current()
+	return !sure || k.has(name)
 }
 
 // Want remembers which objects an owner has; none forgets the owner. They are needed for kinds that
@@ -129,22 +129,23 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	if p.ctx == nil {
 		return nil
 	}
-	kind := m.GroupVersionKind.GroupKind()
-	if k, ok := p.kinds[kind]; ok {
-		if k.mapping.Resource == m.Resource || !k.missing() {
+	gvk := m.GroupVersionKind
+	if k, ok := p.kinds[gvk.GroupKind()]; ok {
+		if k.mapping.Resource == m.Resource || k.watch.State().Phase != WaitingForKind {
 			return k
 		}
-		k.stop()
+		k.watch.Stop()
 	}
-	k := &presentKind{presence: p, mapping: m, live: map[types.NamespacedName]struct{}{}, expected: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
-	var ctx context.Context
-	ctx, k.stop = context.WithCancel(p.ctx)
-	k.ended = ctx.Done()
-	p.kinds[kind] = k
+	k := &presentKind{presence: p, mapping: m, ready: make(chan struct{}), ended: p.ctx.Done(), expected: map[types.NamespacedName]bool{}}
 	for _, objects := range p.wanted {
-		k.expect(objects[kind])
+		k.expect(objects[gvk.GroupKind()])
 	}
-	p.client.WatchMetadata(ctx, m.Resource, "", p.labels, k)
+	spec := Spec{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Labels: p.labels, Filter: k.filter, loud: true, metadata: true, failed: k.failed,
+		known: kind{resource: m.Resource, name: gvk.Kind, namespaced: m.Scope == nil || m.Scope.Name() == meta.RESTScopeNameNamespace, watchable: true},
+	}
+	k.watch, _ = p.client.watcher.Watch(p.ctx, spec, k.changed, k.listed) // nothing is wrong with the spec
+	p.kinds[gvk.GroupKind()] = k
 	return k
 }
 
@@ -159,42 +160,38 @@ type WatchedKind struct {
 // WatchedKinds lists the watches, by resource.
 func (p *Presence) WatchedKinds() []WatchedKind {
 	p.mu.Lock()
-	kinds := make(map[string]*presentKind, len(p.kinds))
-	for _, k := range p.kinds {
-		kinds[k.mapping.Resource.GroupResource().String()] = k
-	}
+	kinds := slices.Collect(maps.Values(p.kinds))
 	p.mu.Unlock()
-	var out []WatchedKind
-	for _, resource := range slices.Sorted(maps.Keys(kinds)) {
-		k := kinds[resource]
-		k.mu.Lock()
-		w := WatchedKind{Resource: resource, Objects: len(k.live)}
-		if k.err != nil {
-			w.Problem, w.Polled = k.err.Error(), apierrors.IsForbidden(k.err)
+	out := make([]WatchedKind, 0, len(kinds))
+	for _, k := range kinds {
+		state := k.watch.State()
+		w := WatchedKind{Resource: k.mapping.Resource.GroupResource().String(), Problem: state.Message, Polled: state.Phase == Forbidden}
+		objects, _ := k.watch.Snapshot()
+		for _, o := range objects {
+			if isOurs(o.FilterResult) {
+				w.Objects++
+			}
 		}
-		k.mu.Unlock()
 		out = append(out, w)
 	}
+	slices.SortFunc(out, func(a, b WatchedKind) int { return strings.Compare(a.Resource, b.Resource) })
 	return out
 }
 
-// presentKind holds the names of the objects of one kind. It is the
-// MetadataStore of their watch.
+// presentKind is the watch of one kind, which calls its methods from one goroutine, but for filter.
 type presentKind struct {
 	presence *Presence
 	mapping  *meta.RESTMapping
-	stop     context.CancelFunc
-	polled   time.Time     // last poll; only the goroutine of the watch touches it
+	watch    *Watch
+	polled   time.Time     // last poll; only the goroutine of the Watch touches it
 	once     sync.Once     // closes ready
-	ready    chan struct{} // closed when live is complete, or cannot be
+	ready    chan struct{} // closed after the first list, or the first failure
 	ended    <-chan struct{}
 
-	mu   sync.Mutex
-	live map[types.NamespacedName]struct{}
-	err  error // of the last request; not nil: live is out of date
+	mu sync.Mutex
 	// expected are wanted objects that the watch has not shown yet. Their absence is reported like
 	// the end of a live one.
-	expected map[types.NamespacedName]struct{}
+	expected map[types.NamespacedName]bool
 }
 
 // expect notes objects that exist, and that the watch will show. The watch of a kind that is new
@@ -203,70 +200,71 @@ func (k *presentKind) expect(names []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, name := range names {
-		if _, ok := k.live[name]; !ok {
-			k.expected[name] = struct{}{}
+		if k.watch == nil || !k.has(name) {
+			k.expected[name] = true
 		}
 	}
 }
 
-// Set implements MetadataStore. An object that is no longer ours, because another client has
-// changed its labels or annotations, is gone for the operator.
-func (k *presentKind) Set(m *metav1.PartialObjectMetadata) {
+// has reports whether an object is there, and ours.
+func (k *presentKind) has(name types.NamespacedName) bool {
+	result, there := k.watch.result(objectKey{name.Namespace, name.Name})
+	return there && isOurs(result)
+}
+
+// notOurs is the filter result of an object that is not ours, or no longer, because another client has
+// changed its labels or annotations: it is gone for the operator.
+const notOurs = "null"
+
+func isOurs(result json.RawMessage) bool { return string(result) != notOurs }
+
+// filter keeps what Changed needs. The version is part of it, so each one is a change.
+func (k *presentKind) filter(object map[string]any) (json.RawMessage, error) {
+	m := &metav1.PartialObjectMetadata{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, m); err != nil {
+		return nil, err
+	}
 	if !k.presence.report.Ours(m) {
-		k.Unset(m)
-		return
+		return json.RawMessage(notOurs), nil
 	}
-	k.mu.Lock()
-	k.live[nameOf(m)] = struct{}{}
-	delete(k.expected, nameOf(m))
-	k.mu.Unlock()
-	k.presence.report.Changed(k.mapping, m)
+	return json.Marshal(metav1.ObjectMeta{ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp, Finalizers: m.Finalizers})
 }
 
-// Unset implements MetadataStore.
-func (k *presentKind) Unset(m *metav1.PartialObjectMetadata) {
-	k.mu.Lock()
-	_, existed := k.live[nameOf(m)]
-	_, expected := k.expected[nameOf(m)]
-	delete(k.live, nameOf(m))
-	delete(k.expected, nameOf(m))
-	k.mu.Unlock()
-	if existed || expected {
-		k.notify(nameOf(m))
+// changed reports a change.
+func (k *presentKind) changed(c Change) {
+	name := types.NamespacedName{Namespace: c.Object.Namespace, Name: c.Object.Name}
+	ours := isOurs(c.Object.FilterResult)
+	switch {
+	case c.Type == Deleted && ours, c.Type == Modified && !ours:
+		k.lose(name)
+	case ours && c.Type != Deleted:
+		m := &metav1.PartialObjectMetadata{}
+		_ = json.Unmarshal(c.Object.FilterResult, &m.ObjectMeta) // filter has written it
+		m.Namespace, m.Name = name.Namespace, name.Name
+		k.mu.Lock()
+		delete(k.expected, name)
+		k.mu.Unlock()
+		k.presence.report.Changed(k.mapping, m)
 	}
 }
 
-// Replace implements MetadataStore.
-func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
-	fresh := make(map[types.NamespacedName]struct{}, len(all))
-	for _, m := range all {
-		if k.presence.report.Ours(m) {
-			fresh[nameOf(m)] = struct{}{}
-		}
-	}
-	// The lock is not held from step to step: only the goroutine of the watch, which is this one,
-	// changes live, and report must be called without it.
-	k.swap(fresh)
-	for _, m := range all {
-		if _, ours := fresh[nameOf(m)]; ours {
-			k.presence.report.Changed(k.mapping, m)
-		}
-	}
+// listed looks for what is expected and was not in the list, which may be older.
+func (k *presentKind) listed() {
+	k.ask(k.unseen())
+	k.once.Do(func() { close(k.ready) })
+}
+
+func (k *presentKind) unseen() []types.NamespacedName {
 	k.mu.Lock()
-	maps.DeleteFunc(k.expected, func(name types.NamespacedName, _ struct{}) bool { _, there := fresh[name]; return there })
-	unseen := slices.Collect(maps.Keys(k.expected))
-	k.mu.Unlock()
-	k.ask(unseen) // the list may be older than they are
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.expected))
 }
 
 // ask gets objects one by one, and reports those that do not exist. After another
 // error the state of the object is unknown: it is read again at the next list or poll.
 func (k *presentKind) ask(names []types.NamespacedName) {
-	k.presence.mu.Lock()
-	ctx := k.presence.ctx
-	k.presence.mu.Unlock()
 	for _, name := range names {
-		m, err := k.presence.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		m, err := k.presence.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(k.presence.ctx, name.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			k.lose(name)
@@ -276,65 +274,24 @@ func (k *presentKind) ask(names []types.NamespacedName) {
 	}
 }
 
-// lose forgets an object that does not exist, and reports it.
+// lose reports an object that does not exist.
 func (k *presentKind) lose(name types.NamespacedName) {
 	k.mu.Lock()
 	delete(k.expected, name)
 	k.mu.Unlock()
-	k.notify(name)
-}
-
-// swap replaces what is known, and reports what is gone.
-func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
-	k.mu.Lock()
-	old := k.live
-	k.live = fresh
-	k.mu.Unlock()
-	for name := range old {
-		if _, still := fresh[name]; !still {
-			k.notify(name)
-		}
-	}
-}
-
-// missing reports whether the API server does not serve the kind in this version.
-func (k *presentKind) missing() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return apierrors.IsNotFound(k.err)
-}
-
-func (k *presentKind) notify(name types.NamespacedName) {
 	k.presence.report.Gone(k.mapping.GroupVersionKind.GroupKind(), name)
 }
 
-// Alive implements MetadataStore.
-func (k *presentKind) Alive() {
-	k.mu.Lock()
-	k.err = nil
-	k.mu.Unlock()
-	k.once.Do(func() { close(k.ready) })
-}
-
-// Failed implements MetadataStore. If the connection is lost, the names stay, but MayExist does not
-// rely on their absence. If the kind is gone, so are its objects. A kind that may not be watched is
-// polled.
-func (k *presentKind) Failed(err error) {
-	k.mu.Lock()
-	first := k.err == nil
-	k.err = err
-	k.mu.Unlock()
+// failed handles what the watch cannot show. If the connection is lost, MayExist does not rely on the absence of
+// names. If the kind is gone, so are its objects. A kind that may not be watched is polled.
+func (k *presentKind) failed(err error) {
 	switch {
-	case apierrors.IsNotFound(err):
-		k.swap(map[types.NamespacedName]struct{}{})
-		k.mu.Lock()
-		unseen := slices.Collect(maps.Keys(k.expected))
-		k.mu.Unlock()
-		for _, name := range unseen {
+	case errors.Is(err, errNoKind):
+		for _, name := range k.unseen() {
 			k.lose(name)
 		}
 	case apierrors.IsForbidden(err):
-		if first {
+		if k.polled.IsZero() {
 			k.presence.client.log.Warn("objects of releases cannot be watched and are polled: grant list and watch of this kind in all namespaces to detect deletions at once",
 				"pause", k.presence.pause, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
 		}
@@ -343,7 +300,7 @@ func (k *presentKind) Failed(err error) {
 	k.once.Do(func() { close(k.ready) })
 }
 
-// poll asks for the wanted objects of this kind, at most once in a pause. Failed calls it each time
+// poll asks for the wanted objects of this kind, at most once in a pause. It is called each time
 // that the watch is denied again, which is the clock of the polling.
 func (k *presentKind) poll() {
 	p := k.presence
@@ -358,8 +315,4 @@ func (k *presentKind) poll() {
 	}
 	p.mu.Unlock()
 	k.ask(names)
-}
-
-func nameOf(m *metav1.PartialObjectMetadata) types.NamespacedName {
-	return types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 }

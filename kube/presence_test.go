@@ -2,8 +2,8 @@ package kube
 
 import (
 	"context"
+	"io"
 	"testing"
-	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,39 +21,47 @@ func reportGone(gone chan<- string) PresenceReport {
 	}
 }
 
+// watched is a kind of a Presence whose Watch the test plays.
+func watched(t *testing.T, p *Presence, of schema.GroupKind, b *sourceBench) *presentKind {
+	k := &presentKind{presence: p, ready: make(chan struct{}), ended: t.Context().Done()}
+	k.watch = b.watch(Spec{Filter: nothing}).watch
+	p.kinds[of] = k
+	return k
+}
+
 // H13: what is not known counts as present, also while the first list is on its way.
 func TestPresenceBeforeTheFirstList(t *testing.T) {
-	p := NewPresence(&Client{log: testLog(t)}, 0)
-	p.report = reportGone(nil)
+	p, b := NewPresence(&Client{log: testLog(t)}, 0), newSourceBench(t)
 	things := schema.GroupKind{Kind: "Thing"}
 	name := types.NamespacedName{Namespace: "n", Name: "a"}
-	k := &presentKind{presence: p, live: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
-	p.kinds[things] = k
+	watched(t, p, things, b)
 	if !p.MayExist(things, name) {
 		t.Error("absent before anybody has looked")
 	}
-	k.Replace([]*metav1.PartialObjectMetadata{}, "1")
-	k.Alive()
+	b.list("1")
 	if p.MayExist(things, name) {
 		t.Error("present, but the list has it not")
+	}
+	b.source.note(t.Context(), "watch", io.EOF)
+	if !p.MayExist(things, name) {
+		t.Error("absent, but nobody knows")
 	}
 }
 
 // F18: a stop ends the watches, and waits for what Helm writes: that must not wait for a list that never comes.
 func TestPresenceWhoseWatchesHaveEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		p := NewPresence(&Client{log: testLog(t)}, 0)
-		p.Start(ctx, "", reportGone(nil))
-		things := schema.GroupVersionKind{Version: "v1", Kind: "Thing"}
-		m := &meta.RESTMapping{Resource: things.GroupVersion().WithResource("things"), GroupVersionKind: things}
-		p.kinds[things.GroupKind()] = &presentKind{presence: p, mapping: m, ready: make(chan struct{}), ended: ctx.Done()}
-		stop()
-		name := types.NamespacedName{Namespace: "n", Name: "a"}
-		if p.Has(t.Context(), m, name) || !p.MayExist(things.GroupKind(), name) {
-			t.Error("what is not known must be read, and counts as present")
-		}
-	})
+	ctx, stop := context.WithCancel(t.Context())
+	p := NewPresence(&Client{log: testLog(t)}, 0)
+	p.Start(ctx, "", reportGone(nil))
+	things := schema.GroupVersionKind{Version: "v1", Kind: "Thing"}
+	m := &meta.RESTMapping{Resource: things.GroupVersion().WithResource("things"), GroupVersionKind: things}
+	k := watched(t, p, things.GroupKind(), newSourceBench(t))
+	k.mapping, k.ended = m, ctx.Done()
+	stop()
+	name := types.NamespacedName{Namespace: "n", Name: "a"}
+	if p.Has(t.Context(), m, name) || !p.MayExist(things.GroupKind(), name) {
+		t.Error("what is not known must be read, and counts as present")
+	}
 }
 
 // H13, M3: a definition may lose the version with which its kind was first asked for; the

@@ -2,12 +2,15 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"log/slog"
+	"net/url"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -15,13 +18,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // pageSize bounds the memory of a list that cannot be streamed, in objects.
 const pageSize = 100
+
+// The pauses between attempts. An API server that was away must be found again
+// within 2 s, so the pause for a lost connection stays short; a denial is
+// rarely lifted soon, but right after its start an API server denies all until
+// it has read its roles, so that pause starts short too.
+const (
+	pauseFirst     = 100 * time.Millisecond
+	pauseLost      = time.Second
+	pauseMissing   = 5 * time.Second
+	pauseForbidden = 30 * time.Second
+	pauseReset     = 10 * time.Second // of a working watch: the next failure is a new one
+)
 
 // sourceKey is what distinguishes sources: Watches with an equal key share one. The selectors
 // are in a normal form (labelText), because they are compared as texts.
@@ -30,11 +47,15 @@ type sourceKey struct {
 	namespace string // empty: all
 	labels    string
 	fields    string
+	metadata  bool // nothing else of the objects is read
 }
 
 // String names the source in logs and states: "secrets in namespace a".
 func (k sourceKey) String() string {
 	text := k.resource.GroupResource().String()
+	if k.metadata {
+		text = "metadata of " + text
+	}
 	if k.fields != "" {
 		text += " with " + k.fields
 	}
@@ -52,15 +73,26 @@ func (k sourceKey) gvr() string {
 	return k.resource.GroupVersion().String() + "/" + k.resource.Resource
 }
 
-// source hands the events of one reflector to its parts; Watches of the same selection share it. It
+// source hands the events of one reflector of client-go to its parts; Watches of the same selection share it. It
 // keeps no objects: each part keeps what its filter leaves of them. A part that comes when the reflector watches needs the
 // objects, too: the reflector lists again, for all parts, and to the others that list shows nothing new.
+//
+// It makes the requests of the reflector, so that failures are visible, pauses depend on their cause, and no watch
+// continues from a version that the API server has gone back behind (wentback.go).
 type source struct {
-	key  sourceKey
-	feed feed
-	api  dynamic.ResourceInterface
-	seed maphash.Seed
-	log  *slog.Logger
+	key     sourceKey
+	api     dynamic.ResourceInterface
+	seed    maphash.Seed
+	watches Watches // never nil
+	log     *slog.Logger
+	again   signal // has the reflector list again
+	health  health // read by other goroutines, for states
+	// wentBack is Options.WentBack.
+	wentBack func(error)
+
+	// Guarded by the lock of the Watcher.
+	holders int // parts that are attached
+	stop    context.CancelFunc
 
 	// Held while parts receive an event or a list, so that a part sees each change exactly once,
 	// however it joins or leaves. The lock of a Watch is taken after it.
@@ -68,50 +100,174 @@ type source struct {
 	parts []*part // receive each list and, from then on, each event
 	batch *batch  // the list that is due, or in progress, is made for these; nil: the reflector watches
 	lists int     // complete lists of the reflector
+	// For wentback.go: the newest version from which the reflector wanted to continue, and that of a list from which
+	// no watch has begun yet; empty: none.
+	known, listed string
 }
 
 var _ cache.TransformingStore = (*source)(nil)
 
-func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, log *slog.Logger) *source {
-	s := &source{key: key, api: api, seed: seed, log: log, batch: &batch{}}
-	s.feed = feed{
-		name: key.String(), key: key, watches: unwatched{}, store: s, log: log, missing: s.kindMissing, again: make(signal, 1),
-		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-			list, err := s.pages(ctx, s.startList())
-			s.refused(err)
-			return list, err
-		},
-		first: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if strings.HasPrefix(key.fields, metav1.ObjectNameField+"=") { // a role may allow to list these names only
-				o.FieldSelector = key.fields
-			}
-			return api.List(ctx, o)
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if o.SendInitialEvents != nil && *o.SendInitialEvents {
-				s.startList()
-				o.ResourceVersion = s.firstVersion(o.ResourceVersion)
-			}
-			o.LabelSelector, o.FieldSelector = key.labels, key.fields
-			stream, err := api.Watch(ctx, o)
-			s.refused(err)
-			return stream, err
-		},
+// run reads until ctx ends.
+func (s *source) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.Background())
+	if s.key.metadata {
+		ctx = context.WithValue(ctx, metadataOnly{}, true)
 	}
-	return s
+	requests := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+	reflector := cache.NewReflectorWithOptions(requests, nil, s, cache.ReflectorOptions{
+		Name:            s.key.String(),
+		TypeDescription: s.key.String(),
+		Backoff:         newPause(pauseLost),
+	})
+	var pause *wait.Backoff // grows while the cause stays the same
+	var longest time.Duration
+	for ctx.Err() == nil {
+		started := time.Now()
+		// A reflector returns when it wants to list again: after an error,
+		// or because its resource version is too old.
+		if s.listAndWatch(ctx, reflector) {
+			continue
+		}
+		if now := s.longestPause(); pause == nil || now != longest || time.Since(started) > pauseReset {
+			pause, longest = newPause(now), now
+		}
+		_ = sleep(ctx, pause.Step()) // the loop checks ctx
+	}
 }
 
-// refused notes that the reflector may not read any more (C17). What the parts have is as of then;
-// the reflector begins with a new list when it may again, and until that is complete they are not,
-// though the request for it has been granted.
-func (s *source) refused(err error) {
-	if !apierrors.IsForbidden(err) {
-		return
+// listAndWatch reports whether it has ended because another list is wanted. Errors are seen in list and watch.
+func (s *source) listAndWatch(ctx context.Context, reflector *cache.Reflector) (again bool) {
+	attempt, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = reflector.ListAndWatchWithContext(attempt)
+	}()
+	select {
+	case <-s.again:
+		end()
+		<-ended
+		return true
+	case <-ended:
+		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.parts {
-		p.unlisted()
+}
+
+// longestPause depends on the cause of the last failure: another cause starts with short pauses again.
+func (s *source) longestPause() time.Duration {
+	switch c := s.health.condition(); {
+	case c.forbidden():
+		return pauseForbidden
+	case apierrors.IsNotFound(c.err):
+		return pauseMissing
+	default:
+		return pauseLost
+	}
+}
+
+// newPause makes pauses that grow from pauseFirst to limit and stay there. The library ends the
+// steps at the cap; their number must only be large enough to reach it.
+func newPause(limit time.Duration) *wait.Backoff {
+	return &wait.Backoff{Duration: pauseFirst, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: limit}
+}
+
+// list lists everything. A success does not end an outage yet: a role may allow list and not watch, and
+// the watch comes next.
+func (s *source) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	watched, unanswered := s.attempts(ctx, "list")
+	s.continues(o.ResourceVersion)
+	list, err := s.pages(watched, s.startList())
+	if err == nil {
+		err = s.compare(list.ResourceVersion)
+	}
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listed = list.ResourceVersion
+		return list, nil
+	}
+	if !*unanswered {
+		s.note(ctx, "list", err)
+	}
+	return nil, err
+}
+
+// watch opens a watch, and notes how that went.
+func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	watched, unanswered := s.attempts(ctx, "watch")
+	streamed := o.SendInitialEvents != nil && *o.SendInitialEvents
+	var stream watch.Interface
+	err := s.passed(watched, o.ResourceVersion)
+	if err == nil {
+		if streamed {
+			s.startList()
+			o.ResourceVersion = s.firstVersion(o.ResourceVersion)
+		}
+		o.LabelSelector, o.FieldSelector = s.key.labels, s.key.fields
+		stream, err = s.api.Watch(watched, o)
+	}
+	if *unanswered || streamed && unsupported(err) {
+		return stream, err // noted already; or no failure, because the reflector lists instead
+	}
+	s.note(ctx, "watch", err)
+	return stream, err
+}
+
+// attempts notes each attempt at a request that gets no answer, at once and not after the
+// retries of the library. unanswered is whether the last one was such: then its error is noted
+// already.
+func (s *source) attempts(ctx context.Context, verb string) (watched context.Context, unanswered *bool) {
+	unanswered = new(bool)
+	return withAttempts(ctx, func(err error) {
+		if *unanswered = err != nil; err != nil {
+			s.note(ctx, verb, err)
+		}
+	}), unanswered
+}
+
+// unsupported reports that the API server cannot send the initial list as a
+// stream.
+func unsupported(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// plain removes the URL of a request from its error, because it hides what went wrong; the caller
+// names what it asked for. An EOF gets words that a person understands.
+func plain(err error) error {
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		err = request.Err
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the connection was closed without an answer: %w", err)
+	}
+	return err
+}
+
+// note keeps the outcome of a request. A resource version that is too old or too new is no failure:
+// it is how a reflector learns that a new list is due. The parts are told of failures.
+func (s *source) note(ctx context.Context, verb string, err error) {
+	switch {
+	case ctx.Err() != nil: // the watch ends; its requests fail because of that
+	case err == nil:
+		if outage := s.health.recover(verb, time.Now()); outage > 0 {
+			s.log.Info("watch is restored", "watch", s.key.String(), "after", outage.Round(time.Millisecond))
+		}
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+		s.watches.WatchFailed(failureKind(err))
+	default:
+		err = plain(err)
+		if s.health.fail(verb, err, time.Now()) {
+			s.log.Warn("watch is interrupted, will retry", "watch", s.key.String(), "verb", verb, "err", err)
+			s.watches.WatchInterrupted(s.key.gvr(), s.key.namespace)
+		}
+		s.watches.WatchFailed(failureKind(err))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range s.parts {
+			p.failed(err)
+		}
 	}
 }
 
@@ -149,7 +305,7 @@ func (s *source) pages(ctx context.Context, b *batch) (*metainternalversion.List
 			return nil, err
 		}
 		for i := range page.Items {
-			list.Items = append(list.Items, b.record(newDocument(&page.Items[i]), s.seed))
+			list.Items = append(list.Items, b.record(newDocument(&page.Items[i], s.key.metadata), s.seed))
 		}
 		list.ResourceVersion = page.GetResourceVersion()
 		if options.Continue = page.GetContinue(); options.Continue == "" {
@@ -164,7 +320,7 @@ func (s *source) attach(p *part) {
 	defer s.mu.Unlock()
 	s.parts = append(s.parts, p)
 	if s.batch == nil {
-		s.feed.again.raise()
+		s.again.raise()
 	}
 }
 
@@ -173,15 +329,6 @@ func (s *source) detach(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts = slices.DeleteFunc(s.parts, func(other *part) bool { return other == p })
-}
-
-// kindMissing notifies the Watches that their kind may be gone.
-func (s *source) kindMissing() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.parts {
-		p.watch.lost.raise()
-	}
 }
 
 // Transformer cuts the objects of a streamed list down as they arrive. The
@@ -195,7 +342,7 @@ func (s *source) Transformer() cache.TransformFunc {
 		s.mu.Lock()
 		b := s.batch
 		s.mu.Unlock()
-		return b.record(newDocument(whole), s.seed), nil
+		return b.record(newDocument(whole, s.key.metadata), s.seed), nil
 	}
 }
 
@@ -215,7 +362,7 @@ func (s *source) Replace(objects []any, _ string) error {
 	s.lists++
 	s.batch = nil
 	if slices.ContainsFunc(s.parts, func(p *part) bool { return !p.joined }) { // it came while this list was in progress
-		s.feed.again.raise()
+		s.again.raise()
 	}
 	return nil
 }
@@ -248,11 +395,11 @@ func (s *source) Resync() error { return nil }
 func (s *source) event(object any, apply func(*part, update)) error {
 	whole, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return fmt.Errorf("watch %s: unexpected %T in the stream", s.feed.name, object)
+		return fmt.Errorf("watch %s: unexpected %T in the stream", s.key, object)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	document := newDocument(whole)
+	document := newDocument(whole, s.key.metadata)
 	for _, p := range s.parts {
 		if p.joined {
 			apply(p, document.update(&p.watch.spec, s.seed))

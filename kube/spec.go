@@ -44,6 +44,12 @@ type Spec struct {
 	// called from several goroutines and must not change the object. The
 	// object has no managedFields.
 	Filter func(object map[string]any) (json.RawMessage, error)
+
+	// These are for what the operator watches itself.
+	known    kind        // where the objects are, before discovery is asked; the zero value: it is asked
+	metadata bool        // nothing else of the objects is read
+	loud     bool        // objects of the first list are notified like those that come later, before synced
+	failed   func(error) // called in order with notify: a request has failed, or there is no such kind (errNoKind)
 }
 
 // Object is a watched object: what of it is kept (C35).

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -31,11 +32,8 @@ type WatchState struct {
 
 	APIVersion, Kind string // as the API server writes them; empty while not known
 
-	Objects       int    // in the cache
-	Reflectors    int    // that feed this Watch
-	WatchErrors   uint64 // failed list and watch requests of these reflectors (C17)
-	FilterErrors  uint64 // failures of Filter (C39)
-	FilterMessage string // the last of them
+	Objects      int    // in the cache
+	FilterErrors uint64 // failures of Filter (C39)
 }
 
 // State returns the phase of the Watch, with the reason. Of several problems it names the worst:
@@ -43,13 +41,10 @@ type WatchState struct {
 func (w *Watch) State() WatchState {
 	state, sources, namespaces := w.ownState()
 	for _, s := range sources {
-		c := s.feed.health.condition()
-		state.WatchErrors += c.failures
-		state.worsen(c, s.feed.name)
+		state.worsen(s.health.condition(), s.key.String())
 	}
 	if namespaces != nil && state.Phase != WaitingForKind {
 		inner := namespaces.State()
-		state.WatchErrors += inner.WatchErrors
 		state.Incomplete = state.Incomplete || inner.Incomplete
 		if severity(inner.Phase) > severity(state.Phase) {
 			state.Phase, state.Message, state.Since = inner.Phase, inner.Message, inner.Since
@@ -64,12 +59,38 @@ func (s WatchState) Whole() bool {
 	return !s.Incomplete && s.Phase != Forbidden && s.Phase != TooLarge
 }
 
+// current reports whether the Watch has what the API server has, and since when that is so without a break; zero: it always
+// was. A kind that is gone has no objects.
+func (w *Watch) current() (since time.Time, ok bool) {
+	state, sources, _ := w.ownState()
+	ok = state.Phase == Complete || state.Phase == WaitingForKind
+	for _, s := range sources {
+		c := s.health.condition()
+		if ok = ok && !c.failing(); c.restored.After(since) {
+			since = c.restored
+		}
+	}
+	return since, ok
+}
+
+// result is the filter result of an object; false when the Watch has no such object.
+func (w *Watch) result(key objectKey) (json.RawMessage, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.parts {
+		if e, ok := p.entries[key]; ok {
+			return e.result, true
+		}
+	}
+	return nil, false
+}
+
 // ownState is the state without the condition of the reflectors, and what is needed to add it
 // without the lock of the Watch.
 func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count, FilterMessage: w.filter.last, Reflectors: len(w.parts)}
+	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count}
 	complete := w.settled // also without a part: no namespace matches
 	for _, p := range w.parts {
 		if p.source != nil {

@@ -39,12 +39,13 @@ type Watch struct {
 	filter     filterFailures
 }
 
-// notice is a change to be delivered, or the message that the Watch is complete, or that it is too
-// large.
+// notice is a change to be delivered, or the message that the Watch is complete, that it is too
+// large, or that a request has failed.
 type notice struct {
 	change     Change
 	synced     bool
 	overflowed bool
+	failed     error
 }
 
 func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
@@ -138,6 +139,13 @@ func (w *Watch) overflow() {
 	w.enqueue(notice{overflowed: true})
 }
 
+// report queues a failure, if anybody wants to know. Called with w.mu.
+func (w *Watch) report(err error) {
+	if w.spec.failed != nil && !w.stopped {
+		w.enqueue(notice{failed: err})
+	}
+}
+
 func (w *Watch) enqueue(n notice) {
 	w.queue = append(w.queue, n)
 	w.wake.raise()
@@ -160,13 +168,11 @@ type filterFailures struct {
 	log   *slog.Logger
 	kind  string
 	count uint64
-	last  string
 }
 
 // note counts a failure and logs it, once for each object until the filter works on it again (C39).
 func (f *filterFailures) note(u update, before entry) {
 	f.count++
-	f.last = u.err.Error()
 	if before.failed {
 		return
 	}
@@ -197,6 +203,8 @@ func (w *Watch) deliver(ctx context.Context, notify func(Change), synced func())
 				if w.spec.Overflowed != nil {
 					w.spec.Overflowed()
 				}
+			case n.failed != nil:
+				w.spec.failed(n.failed)
 			case n.synced && synced != nil:
 				synced()
 			case !n.synced && notify != nil:

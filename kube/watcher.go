@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+
+	"k8s.io/client-go/dynamic"
 )
 
 // Watcher runs Watches and shares what they have in common. It is safe for
@@ -15,14 +17,7 @@ type Watcher struct {
 	seed   maphash.Seed // random, so that equal checksums cannot be crafted
 
 	mu      sync.Mutex
-	sources map[sourceKey]*sharedSource
-}
-
-// sharedSource is a source and how many parts hold it.
-type sharedSource struct {
-	*source
-	holders int
-	stop    context.CancelFunc
+	sources map[sourceKey]*source
 }
 
 // NewWatcher makes a Watcher without any Watch. A nil log discards.
@@ -30,7 +25,7 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Watcher{client: c, log: log, seed: maphash.MakeSeed(), sources: map[sourceKey]*sharedSource{}}
+	return &Watcher{client: c, log: log, seed: maphash.MakeSeed(), sources: map[sourceKey]*source{}}
 }
 
 // Watch starts to watch and returns at once; it returns an error only for a spec
@@ -55,14 +50,10 @@ func (w *Watcher) Watch(ctx context.Context, spec Spec, notify func(Change), syn
 		return nil, err
 	}
 	watch := newWatch(w, spec, selection)
-	w.start(ctx, watch, notify, synced)
-	return watch, nil
-}
-
-func (w *Watcher) start(ctx context.Context, watch *Watch, notify func(Change), synced func()) {
 	ctx, watch.cancel = context.WithCancel(ctx)
 	go watch.deliver(ctx, notify, synced)
 	go watch.run(ctx)
+	return watch, nil
 }
 
 // attach connects a part to the source it asks for, and starts it when it is new. The part is in
@@ -73,18 +64,23 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	shared := w.sources[key]
 	isNew := shared == nil
 	if isNew {
-		api := w.client.dynamic.Resource(key.resource).Namespace(key.namespace)
-		shared = &sharedSource{source: newSource(key, api, w.seed, w.log)}
-		shared.feed.watches, shared.feed.wentBack = w.client.watches, w.client.wentBack
+		shared = w.newSource(key, w.client.dynamic.Resource(key.resource).Namespace(key.namespace))
 		w.sources[key] = shared
 	}
 	shared.holders++
-	p.watch.setSource(p, shared.source)
+	p.watch.setSource(p, shared)
 	shared.attach(p)
 	if isNew {
 		// The source outlives the Watch that happened to come first.
 		ctx, shared.stop = context.WithCancel(context.WithoutCancel(ctx))
-		go shared.feed.run(ctx)
+		go shared.run(ctx)
+	}
+}
+
+func (w *Watcher) newSource(key sourceKey, api dynamic.ResourceInterface) *source {
+	return &source{
+		key: key, api: api, seed: w.seed, log: w.log, watches: w.client.watches, wentBack: w.client.wentBack,
+		again: make(signal, 1), batch: &batch{},
 	}
 }
 
@@ -93,10 +89,8 @@ func (w *Watcher) detach(p *part) {
 	p.source.detach(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	shared := w.sources[p.source.key]
-	shared.holders--
-	if shared.holders == 0 {
-		shared.stop()
+	if p.source.holders--; p.source.holders == 0 {
+		p.source.stop()
 		delete(w.sources, p.source.key)
 	}
 }

@@ -3,12 +3,10 @@ package kube
 import (
 	"context"
 	"fmt"
-	"sync"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -17,57 +15,50 @@ import (
 // that is gone. So before a reflector continues from a version, a consistent list must not be older. If it is, the
 // process ends (Options.WentBack), and is started again (P14).
 
-// continuity is what a feed knows of the versions that its reflector has seen.
-type continuity struct {
-	mu     sync.Mutex
-	known  string // the newest version from which the reflector wanted to continue; empty: none yet
-	listed string // that of a list from which no watch has begun yet
-}
-
-// listing notes a list, which has just shown the state of the API server.
-func (f *feed) listing(list runtime.Object) {
-	if accessor, err := meta.ListAccessor(list); err == nil {
-		f.seen.mu.Lock()
-		f.seen.listed = accessor.GetResourceVersion()
-		f.seen.mu.Unlock()
+// continues notes the version from which the reflector wants to continue, and returns the newest one. fresh is whether
+// that is the one of a list which has just shown the state of the API server.
+func (s *source) continues(version string) (known string, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh = s.listed != "" && s.listed == version
+	s.listed = ""
+	if version != "" && version != "0" { // else it starts over, perhaps because its version is refused
+		s.known = version
 	}
+	return s.known, fresh
 }
 
 // passed returns an error when the API server has gone back behind a version from which the reflector continues.
-func (f *feed) passed(ctx context.Context, version string) error {
-	f.seen.mu.Lock()
-	fresh := f.seen.listed != "" && f.seen.listed == version
-	f.seen.listed = ""
-	if version == "" || version == "0" { // it starts over, perhaps because its version is refused
-		version = f.seen.known
-	}
-	f.seen.known = version
-	f.seen.mu.Unlock()
-	if fresh || version == "" {
+func (s *source) passed(ctx context.Context, version string) error {
+	if known, fresh := s.continues(version); fresh || known == "" {
 		return nil
 	}
-	ask := f.list
-	if f.first != nil {
-		ask = f.first
+	one := metav1.ListOptions{Limit: 1}
+	if strings.HasPrefix(s.key.fields, metav1.ObjectNameField+"=") { // a role may allow to list these names only
+		one.FieldSelector = s.key.fields
 	}
-	list, err := ask(ctx, metav1.ListOptions{Limit: 1})
+	list, err := s.api.List(ctx, one)
 	switch {
 	case apierrors.IsForbidden(err): // a role may allow to watch and not to list
 		return nil
 	case err != nil:
 		return err
 	}
-	accessor, err := meta.ListAccessor(list)
-	if err != nil {
-		return err
-	}
-	order, incomparable := resourceversion.CompareResourceVersion(accessor.GetResourceVersion(), version)
+	return s.compare(list.GetResourceVersion())
+}
+
+// compare returns an error when a consistent list is older than what is known.
+func (s *source) compare(version string) error {
+	s.mu.Lock()
+	known := s.known
+	s.mu.Unlock()
+	order, incomparable := resourceversion.CompareResourceVersion(version, known)
 	if incomparable != nil || order >= 0 {
 		return nil //nolint:nilerr // what cannot be compared proves nothing
 	}
-	back := fmt.Errorf("the API server has gone back to an earlier state, as after a restore of etcd: %s were of version %s and are of %s", f.name, version, accessor.GetResourceVersion())
-	if f.wentBack != nil {
-		f.wentBack(back)
+	back := fmt.Errorf("the API server has gone back to an earlier state, as after a restore of etcd: %s were of version %s and are of %s", s.key, known, version)
+	if s.wentBack != nil {
+		s.wentBack(back)
 	}
 	return back
 }

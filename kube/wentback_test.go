@@ -1,17 +1,14 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -19,18 +16,10 @@ import (
 // A version from which a watch continues is compared with that of a consistent list: if that is older, the API server
 // has gone back, which is reported. The first watch after a list needs no other one. P14.
 func TestWatchesFromTheFuture(t *testing.T) {
-	at := "" // of a consistent list
-	var broken error
 	var back []error
-	asked := 0
-	f := &feed{
-		name: "things", watches: unwatched{}, log: slog.New(slog.DiscardHandler), wentBack: func(err error) { back = append(back, err) },
-		list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			asked++
-			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: at}}, broken
-		},
-		watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-	}
+	api := &watchAPI{}
+	s := newSourceBench(t).watcher.newSource(sourceKey{resource: schema.GroupVersionResource{Resource: "things"}}, api)
+	s.wentBack = func(err error) { back = append(back, err) }
 	for _, c := range []struct {
 		name, from, consistent string
 		broken                 error
@@ -46,21 +35,25 @@ func TestWatchesFromTheFuture(t *testing.T) {
 		{name: "a restore", from: "130", consistent: "60", asks: 1, fails: true, back: true},
 		{name: "a version that is refused after it", from: "", consistent: "60", asks: 1, fails: true, back: true},
 	} {
-		at, broken, back, asked = c.consistent, c.broken, nil, 0
-		_, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: c.from})
-		if (err != nil) != c.fails || (len(back) == 1) != c.back || asked != c.asks {
-			t.Errorf("%s: %v, told %q, %d lists", c.name, err, back, asked)
+		api.at, api.broken, api.lists, back = c.consistent, c.broken, 0, nil
+		_, err := s.watch(t.Context(), metav1.ListOptions{ResourceVersion: c.from})
+		if (err != nil) != c.fails || (len(back) == 1) != c.back || api.lists != c.asks {
+			t.Errorf("%s: %v, told %q, %d lists", c.name, err, back, api.lists)
 		}
 	}
 	if !strings.Contains(fmt.Sprint(back), "gone back to an earlier state, as after a restore of etcd: things were of version 130 and are of 60") {
 		t.Errorf("told %q", back)
 	}
-	at, back, asked = "140", nil, 0
-	if _, err := f.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "130"}); err != nil || asked != 2 {
-		t.Errorf("a list: %v, after %d", err, asked)
+	api.at, api.lists, back = "140", 0, nil
+	if _, err := s.list(t.Context(), metav1.ListOptions{ResourceVersion: "130"}); err != nil || len(back) > 0 {
+		t.Errorf("a list: %v, told %q", err, back)
 	}
-	if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "140"}); err != nil || asked != 2 {
-		t.Errorf("the watch after it: %v, after %d", err, asked)
+	if _, err := s.watch(t.Context(), metav1.ListOptions{ResourceVersion: "140"}); err != nil || api.lists != 1 {
+		t.Errorf("the watch after it: %v, after %d lists", err, api.lists)
+	}
+	api.at = "60"
+	if _, err := s.list(t.Context(), metav1.ListOptions{ResourceVersion: "140"}); err == nil || len(back) != 1 {
+		t.Errorf("an older list: %v, told %q", err, back)
 	}
 }
 

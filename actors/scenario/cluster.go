@@ -48,24 +48,19 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
 	c.Objects = kube.NewPatcher(c.Client)
-	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName), c.Server.ConfigMap, c.Server.WatchConfigMap}
-	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName), c.Server.Secret, c.Server.WatchSecret}
+	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName)}
+	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName)}
 	return c
 }
 
 // Settings are the ConfigMap of the operator, or the Secret with values: for the operator
 // (shared.ConfigMap, shared.Secret), and for people who edit them. Reads and writes of the operator
 // go through its client (store), with its conflicts and its limits; people and watches look into
-// the server (now, watch).
+// the server.
 type Settings struct {
 	cluster *Cluster
 	kind    string // ConfigMap or Secret
-	store   interface {
-		Read(ctx context.Context) (kube.ConfigMap, error)
-		Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
-	}
-	now   func(namespace, name string) kube.ConfigMap
-	watch func(ctx context.Context, namespace, name string, notify func(kube.ConfigMap))
+	store   kube.ConfigMapStore
 }
 
 // Read implements shared.ConfigMap and shared.Secret.
@@ -75,7 +70,7 @@ func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
 
 // Watch implements shared.ConfigMap and shared.Secret.
 func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
-	s.watch(ctx, Namespace, ConfigMapName, func(content kube.ConfigMap) {
+	s.cluster.Server.WatchContent(ctx, s.kind, Namespace, ConfigMapName, func(content kube.ConfigMap) {
 		s.cluster.Deliver(func() { notify(content) })
 	})
 }
@@ -97,7 +92,7 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 
 // RemoveConfirmation implements shared.ConfigMap.
 func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
-	left, err := s.cluster.Client.ConfigMap(Namespace, ConfigMapName).RemoveConfirmation(ctx, value)
+	left, err := s.store.RemoveConfirmation(ctx, value)
 	if err == nil {
 		s.cluster.Note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
 	}
@@ -105,7 +100,9 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 }
 
 // Data is the content; nil when the object does not exist.
-func (s Settings) Data() map[string]string { return s.now(Namespace, ConfigMapName).Data }
+func (s Settings) Data() map[string]string {
+	return s.cluster.Server.Content(s.kind, Namespace, ConfigMapName).Data
+}
 
 // change changes the object as a person would; it is created when there is none.
 func (s Settings) change(change func(u *unstructured.Unstructured)) error {

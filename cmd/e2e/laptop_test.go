@@ -121,8 +121,8 @@ func TestAskedFromALaptop(t *testing.T) {
 	anyone := l
 	anyone.kubeconfig = h.serviceAccount("operator")
 	status := "status -n " + h.namespace
-	anyone.fails(status, `cannot list resource "pods"`)
-	h.grant("find", rbacv1.PolicyRule{APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"pods", "leases"}, Verbs: []string{"get", "list"}})
+	anyone.fails(status, `cannot get resource "leases"`)
+	h.grant("find", rbacv1.PolicyRule{APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"pods", "leases"}, Verbs: []string{"get"}})
 	h.eventually("the right that is missing", func() error {
 		if output, failed := anyone.give(strings.Fields(status)...); !failed || !strings.Contains(output, `resource "pods/portforward"`) {
 			return errors.New(output)

@@ -21,7 +21,7 @@ if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'
 echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "'$NAMESPACE'"}, "dataa": {}}}' > "$KUBERNETES_PATCH_PATH"
 `)
 	o := h.start()
-	o.expect("WARN the API server returned a warning for an object patch", `unknown field "dataa"`, "object=ConfigMap "+h.namespace+"/patched", "hook=010-odd/hooks/h.sh", "module=odd")
+	o.expect("WARN warning of the API server", `unknown field "dataa"`, "patch=CreateOrUpdate v1/ConfigMap "+h.namespace+"/patched", "hook=010-odd/hooks/h.sh", "module=odd")
 	o.expect("WARN the API server returned a warning", `unknown field "datta"`, "release=odd")
 	o.ready()
 	for _, field := range []string{"dataa", "datta"} {

@@ -198,15 +198,11 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 // lead waits until this replica leads and begins the first converge: after a wait with files and values as they are
 // then.
 func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
-	atOnce := r.lease.AtOnce(ctx)
-	if !atOnce {
-		r.log.Info("standby begins", "identity", r.identity, "lease", cli.LeaseName)
-	}
 	if err := r.lease.Await(ctx); err != nil {
 		return err
 	}
 	r.log.Info("this replica leads", "identity", r.identity, "lease", cli.LeaseName)
-	if !atOnce {
+	if r.lease.Waited() {
 		if err := operator.Load(ctx); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -155,33 +156,24 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 // same reports whether nothing but managedFields is different. These have the time of the last
 // write in them, so each write would be a change.
 func same(before, after *unstructured.Unstructured) bool {
-	return equal(before.Object, after.Object, func(field string, a, b any) bool {
-		x, isMap := a.(map[string]any)
-		y, too := b.(map[string]any)
-		if field != "metadata" || !isMap || !too {
-			return equality.Semantic.DeepEqual(a, b)
-		}
-		return equal(x, y, func(field string, a, b any) bool {
-			return field == "managedFields" || equality.Semantic.DeepEqual(a, b)
-		})
-	})
+	return equality.Semantic.DeepEqual(written(before), written(after))
 }
 
-// equal compares maps field by field, with a function that gets the name of the field; an absent
-// one is nil, so it equals one that is null. It copies nothing: each write compares whole objects.
-func equal(a, b map[string]any, same func(field string, a, b any) bool) bool {
-	for field, value := range a {
-		if !same(field, value, b[field]) {
-			return false
-		}
+// written is an object without managedFields, and without fields that are null, which count as absent. It shares what it has with
+// the object: each write compares whole objects.
+func written(u *unstructured.Unstructured) map[string]any {
+	out := maps.Clone(u.Object)
+	if metadata, ok := out["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		delete(metadata, "managedFields")
+		maps.DeleteFunc(metadata, isNull)
+		out["metadata"] = metadata
 	}
-	for field, value := range b {
-		if _, seen := a[field]; !seen && !same(field, nil, value) {
-			return false
-		}
-	}
-	return true
+	maps.DeleteFunc(out, isNull)
+	return out
 }
+
+func isNull(_ string, value any) bool { return value == nil }
 
 // checkUpdate refuses what would be another object, an older version, or an object that gets a
 // finalizer while it is being deleted. An update without a version replaces whatever there is, but

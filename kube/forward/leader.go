@@ -3,7 +3,6 @@ package forward
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -18,9 +17,6 @@ import (
 
 	"addon-operator/kube"
 )
-
-// Pods of the operator have this label when they come from its chart.
-const selector = "app.kubernetes.io/name=addon-operator"
 
 // Pod is one Pod of the operator, as Leader has found it. It may have ended since.
 type Pod struct {
@@ -45,12 +41,8 @@ type Search struct {
 	Name func(identity string) string
 }
 
-// ErrNone reports that there is no operator in the namespaces.
-var ErrNone = errors.New("there is no operator")
-
-// Leader finds the Pod that leads: the one that holds the Lease or, where there is none, the
-// youngest that runs. It returns ErrNone when there is neither, and an error of the API server when
-// it may not look for both.
+// Leader finds the Pod that leads: the one that holds the Lease, which every operator in a cluster has. The Lease may have expired: its holder is still the best answer, and if its Pod is gone, the
+// error reports it.
 func (s Search) Leader(ctx context.Context) (Pod, error) {
 	config, namespace, err := kube.PersonConfig(s.Person)
 	if err != nil {
@@ -61,60 +53,22 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 		return Pod{}, err
 	}
 	in := cmp.Or(s.Namespace, namespace, usualNamespace)
-	// Without a Lease there is one replica, or the person may not read it: then Pods are listed. An
-	// outage is no reason to guess: of several replicas, the youngest may be a follower.
-	pod, err := s.holder(ctx, client, in)
-	var refused error
-	if errors.Is(err, ErrNone) || apierrors.IsForbidden(err) {
-		if apierrors.IsForbidden(err) {
-			refused = err
-		}
-		pod, err = youngest(ctx, client, in)
-	}
-	pod.config = config
-	if errors.Is(err, ErrNone) {
-		err = fmt.Errorf("%w in namespace %s of %s; name another one with --namespace", ErrNone, in, config.Host)
-	}
-	if err != nil && refused != nil {
-		err = errors.Join(err, refused)
-	}
-	return pod, err
-}
-
-// holder finds the Pod that holds the Lease; ErrNone when no Pod does. The Lease may have expired:
-// its holder is still the best answer, and if its Pod is gone, the error reports it.
-func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
-	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, s.Lease, metav1.GetOptions{})
+	lease, err := client.CoordinationV1().Leases(in).Get(ctx, s.Lease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
-		return Pod{}, ErrNone
+		return Pod{}, fmt.Errorf("there is no operator in namespace %s of %s: nobody holds the Lease %s; name another namespace with --namespace", in, config.Host, s.Lease)
 	}
 	if err != nil {
 		return Pod{}, err
 	}
 	name := s.Name(*lease.Spec.HolderIdentity)
-	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := client.CoreV1().Pods(in).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is not a Pod there: it has ended, or runs outside the cluster; in that case use --debug-address where it runs", namespace, s.Lease, name)
+		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is not a Pod there: it has ended, or runs outside the cluster; in that case use --debug-address where it runs", in, s.Lease, name)
 	}
 	if err != nil {
 		return Pod{}, err
 	}
-	return Pod{Namespace: namespace, Name: name, spec: pod.Spec}, nil
-}
-
-// youngest finds the youngest running Pod with the label of the chart; ErrNone when there is none.
-// During an update, an older one is about to end.
-func youngest(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
-	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return Pod{}, err
-	}
-	running := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil })
-	if len(running) == 0 {
-		return Pod{}, ErrNone
-	}
-	found := slices.MaxFunc(running, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	return Pod{Namespace: namespace, Name: found.Name, spec: found.Spec}, nil
+	return Pod{Namespace: in, Name: name, spec: pod.Spec, config: config}, nil
 }
 
 // Port is that of an address which the Pod is given by one of the variables or by the flag, else
