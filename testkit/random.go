@@ -59,10 +59,12 @@ func NewRandom(seed uint64) *Random {
 	if !r.running {
 		r.start()
 	}
-	r.number++
-	r.set("global", fmt.Sprintf("size: %d", r.number))
-	r.add("advance 5m")
-	r.add("calm 1s") // a schedule may just tick
+	for range 2 { // a purge that fails, because a module has not run yet, is tried by the next reload
+		r.number++
+		r.set("global", fmt.Sprintf("size: %d", r.number))
+		r.add("advance 5m")
+		r.add("calm 1s") // a schedule may just tick
+	}
 	r.add("show")
 	return r
 }
