@@ -123,27 +123,3 @@ func FuzzCompileSchemas(f *testing.F) {
 		}
 	})
 }
-
-// FuzzMerge: D6, idempotent, and the layers stay as they are.
-func FuzzMerge(f *testing.F) {
-	f.Add([]byte("{a: {b: 1}}"), []byte("{a: {c: [1]}}"))
-	f.Add([]byte("[1]"), []byte("{a: null}"))
-	f.Add([]byte(""), []byte("{a: {b: {c: {}}}}"))
-	f.Fuzz(func(t *testing.T, lower, upper []byte) {
-		a, err := ParseYAML(lower)
-		if err != nil {
-			return
-		}
-		b, err := ParseYAML(upper)
-		if err != nil {
-			return
-		}
-		before := jsonText(t, []any{a, b})
-		merged := Merge(a, b)
-		wantTree(t, "again", Merge(merged, b), merged)
-		wantTree(t, "twice", Merge(a, b, b), merged)
-		if jsonText(t, []any{a, b}) != before {
-			t.Fatal("a layer was changed")
-		}
-	})
-}

@@ -182,7 +182,7 @@ func compileError(err error) error {
 		if errors.As(err, &loop) {
 			return errors.New("a schema refers to itself without a property in between")
 		}
-		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))
+		return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL+"#", ""))
 	}
 	problems := map[string]error{}
 	for _, leaf := range leaves(invalid) {
