@@ -28,7 +28,7 @@ func (s Secrets) Hide(tree any) any { return s.hide(nil, tree) }
 func (l Leaf) Masked() Leaf {
 	l.Sources = slices.Clone(l.Sources)
 	for i := range l.Sources {
-		l.Sources[i].Value = hide(l.Sources[i].Value, l.Secret)
+		l.Sources[i].Value = Mask(l.Sources[i].Value, l.Secret)
 	}
 	return l
 }
@@ -45,7 +45,7 @@ type Change struct {
 
 // Masked returns the change without values that look like secrets.
 func (c Change) Masked() Change {
-	c.Before, c.After = hide(c.Before, c.secret), hide(c.After, c.secret)
+	c.Before, c.After = Mask(c.Before, c.secret), Mask(c.After, c.secret)
 	return c
 }
 
