@@ -148,43 +148,27 @@ func stagesOf(s *Section) (all []stage) {
 	return all
 }
 
-// sourceAt returns the source of a path in a stage, and whether there is one. A layer that
-// repeats the value below it is a source, because it would win if the one below changed. before and had
-// describe the path in the stage before.
-func (st stage) sourceAt(path pointer, before any, had bool) (Source, bool) {
-	after, has := lookup(st.tree, path)
-	source := st.source
-	source.Value, source.Removed = after, had && !has
-	switch {
-	case had != has || !reflect.DeepEqual(before, after):
-		return source, true
-	case !has:
-		return source, false
-	case st.layer != nil:
-		_, found := lookup(st.layer, path)
-		return source, found
-	}
-	return source, false
-}
-
-// leaf collects the sources of a path. Operations that neither reach the path nor contain it are
-// skipped without comparing trees: there may be thousands of them.
+// leaf collects the sources of a path. A layer that repeats the value below it is a source, because it would win if the
+// one below changed. Operations that neither reach the path nor contain it are skipped without comparing trees: there may
+// be thousands of them.
 func (h history) leaf(path pointer) Leaf {
 	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.leaf(path)}
-	var value any
+	var before any
 	had := false
 	for _, st := range h.stages {
 		if st.reach != nil && !st.reach.contains(path) && !path.contains(st.reach) {
 			continue
 		}
-		source, found := st.sourceAt(path, value, had)
-		if found {
-			if st.source.Layer == LayerConfigMap || st.source.Layer == LayerSecret {
+		source, layer := st.source, st.source.Layer
+		after, has := lookup(st.tree, path)
+		_, sets := lookup(st.layer, path)
+		if had != has || !reflect.DeepEqual(before, after) || has && sets && st.layer != nil {
+			if source.Value, source.Removed = after, had && !has; layer == LayerConfigMap || layer == LayerSecret {
 				source.Origin = h.configOrigin(path, st)
 			}
 			leaf.Sources = append(leaf.Sources, source)
 		}
-		value, had = lookup(st.tree, path)
+		before, had = after, has
 	}
 	slices.Reverse(leaf.Sources)
 	return leaf
