@@ -53,11 +53,11 @@ func (f *filler) fill(a applied, tree any, level int) any {
 		f.err = errTooFilled
 	}
 	if list, ok := tree.([]any); ok {
-		list = slices.Clone(list)
+		elements, filled := a.element(), slices.Clone(list)
 		for i, element := range list {
-			list[i] = f.fill(a.element(), element, level+1)
+			filled[i] = f.fill(elements, element, level+1)
 		}
-		return list
+		return filled
 	}
 	m, _ := tree.(map[string]any)
 	filled := maps.Clone(m)
