@@ -139,7 +139,8 @@ func stagesOf(s *Section) (all []stage) {
 	tree := s.unpatched
 	for _, operation := range s.saved {
 		tree = operation.over(tree, mustPointer(operation.Path)[1:])
-		st := stage{source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree, reach: mustPointer(aboveLists(operation.Path))[1:]}
+		st := stage{source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree}
+		st.reach = mustPointer(aboveLists(operation.Path))[1:]
 		if operation.HasValue {
 			st.layer = putAt(nil, mustPointer(operation.Path)[1:], operation.Value)
 		}
@@ -148,9 +149,9 @@ func stagesOf(s *Section) (all []stage) {
 	return all
 }
 
-// leaf collects the sources of a path. A layer that repeats the value below it is a source, because it would win if the
-// one below changed. Operations that neither reach the path nor contain it are skipped without comparing trees: there may
-// be thousands of them.
+// leaf collects the sources of a path. A layer that repeats the value below it is a source, because it would win if
+// the one below changed. Operations that neither reach the path nor contain it are skipped without comparing trees:
+// there may be thousands of them.
 func (h history) leaf(path pointer) Leaf {
 	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.leaf(path)}
 	var before any
@@ -245,8 +246,8 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 	}
 }
 
-// matches returns the path that a user asked for at a leaf: that of the leaf if it is at or below it, or a place inside
-// of it if the leaf is a list and the path goes deeper.
+// matches returns the path that a user asked for at a leaf: that of the leaf if it is at or below it, or a place
+// inside of it if the leaf is a list and the path goes deeper.
 func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
 	switch {
 	case p.contains(path):

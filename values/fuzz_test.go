@@ -61,8 +61,8 @@ func checkTree(t *testing.T, tree any) {
 	}
 }
 
-// FuzzPatch: no patch breaks anything; one that is accepted changes only the result, and its saved form gives the same values
-// when it is replayed.
+// FuzzPatch: no patch breaks anything; one that is accepted changes only the result, and its saved form gives the
+// same values when it is replayed.
 func FuzzPatch(f *testing.F) {
 	for _, text := range []string{
 		`{"op":"add","path":"/m/a","value":1}`, `[{"op":"move","from":"/m/a","path":"/m/list/-"}]`, `{"op":"replace","path":"m.a","value":null}`,

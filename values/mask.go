@@ -11,8 +11,8 @@ import (
 // around it is one.
 type judge func(m map[string]any, path pointer, above bool) bool
 
-// Mask returns a tree with everything hidden that looks like a secret: what is below a key with such a name, or with all
-// every text and number in it (D38).
+// Mask returns a tree with everything hidden that looks like a secret: what is below a key with such a name, or with
+// all every text and number in it (D38).
 func Mask(tree any, all bool) any {
 	return hideBy(func(_ map[string]any, path pointer, above bool) bool {
 		return all || secretAt(path, above)

@@ -78,7 +78,8 @@ func isKey(key string) bool {
 	return err == nil && made == key
 }
 
-// NameOf is the name of the module to which a key of the ConfigMap belongs: edge-proxy for edgeProxy and edgeProxyEnabled.
+// NameOf is the name of the module to which a key of the ConfigMap belongs: edge-proxy for edgeProxy and
+// edgeProxyEnabled.
 func NameOf(key string) string {
 	return kebab(strings.TrimSuffix(strings.TrimSuffix(key, flagSuffix), maintenanceSuffix))
 }

@@ -36,13 +36,14 @@ func (p Patch) apply(key string, section any) (patched any, err error) {
 	return patched, nil
 }
 
-// maxChanges bounds how often a patch may test after it has changed something: each time the section is written and read.
+// maxChanges bounds how often a patch may test after it has changed something: each time the section is written and
+// read.
 const maxChanges = 32
 
 var errTestsBetween = fmt.Errorf("tests stand between changes more than %d times; move the tests to the beginning", maxChanges)
 
-// execute is apply without checks of the result. Tests are made here: the library's panic at a null in a list, and take
-// what is not there for null.
+// execute is apply without checks of the result. Tests are made here: the library's panic at a null in a list, and
+// take what is not there for null.
 func (p Patch) execute(key string, section any) (any, error) {
 	for changes := 0; len(p) > 0; {
 		if p[0].Op == "test" {
@@ -109,8 +110,8 @@ func (p Patch) change(key string, section any) (patched any, err error) {
 	return patched, nil
 }
 
-// oddIndex reports whether a path names an element of a list in a way that the library reads and RFC 6901 does not have:
-// 01, +1, -0. Such a change could not be found again when it is saved.
+// oddIndex reports whether a path names an element of a list in a way that the library reads and RFC 6901 does not
+// have: 01, +1, -0. Such a change could not be found again when it is saved.
 func (p Patch) oddIndex(tree any) bool {
 	for _, o := range p {
 		for _, path := range o.paths() {

@@ -110,12 +110,12 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	return &ValidationError{Section: key, Schema: s.path, Violations: r.finish(), More: r.cut}
 }
 
-// maxFindings bounds how many findings of a section, or of one alternative, are collected in which nearly everything is
-// wrong. It is larger than maxProblems because finish drops duplicates.
+// maxFindings bounds how many findings of a section, or of one alternative, are collected in which nearly everything
+// is wrong. It is larger than maxProblems because finish drops duplicates.
 const maxFindings = 10 * maxProblems
 
-// report turns the failures of the library into sentences for people. The library names the place in the schema and that
-// in the values; its own message has no structure, and repeats values.
+// report turns the failures of the library into sentences for people. The library names the place in the schema and
+// that in the values; its own message has no structure, and repeats values.
 type report struct {
 	schema *schema
 	key    string
@@ -125,8 +125,8 @@ type report struct {
 	cut    bool        // something was left out
 }
 
-// unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those of
-// alternatives that it does not fit. A map is open if none names a key, or if one of them says so.
+// unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those
+// of alternatives that it does not fit. A map is open if none names a key, or if one of them says so.
 func (r *report) unknown(keys applied, tree any, at pointer) {
 	if len(keys.schemas) == 0 {
 		return
@@ -183,8 +183,8 @@ func (r *report) full() bool {
 	return r.cut
 }
 
-// alternatives reports as one violation that none of several schemas fit: which of them the author of the values wanted is
-// not known.
+// alternatives reports as one violation that none of several schemas fit: which of them the author of the values
+// wanted is not known.
 func (r *report) alternatives(failure *jsonschema.ValidationError, keyword string) {
 	at := located(failure.InstanceLocation)
 	if len(failure.Causes) == 0 {

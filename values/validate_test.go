@@ -97,8 +97,8 @@ func TestLooksSecret(t *testing.T) {
 	}
 }
 
-// D38, J9: nothing of a secret is shown, whichever keyword it offends, not even inside of alternatives; and the public text
-// of an error, wrapped and joined, has no values at all.
+// D38, J9: nothing of a secret is shown, whichever keyword it offends, not even inside of alternatives; and the
+// public text of an error, wrapped and joined, has no values at all.
 func TestNoKeywordTellsSecrets(t *testing.T) {
 	for _, schema := range []string{
 		"{enum: [a]}", "{const: a}", "{maxLength: 1}", "{minLength: 99}", "{pattern: '^x$'}", "{format: date-time}", "{type: integer}", "{not: {type: string}}",

@@ -8,8 +8,8 @@ import (
 // Hidden replaces a value that looks like a secret (D38).
 const Hidden = "***"
 
-// Saved returns the saved operations with their origins, as people are shown them: unless they ask for secrets, without
-// what is or looks like one.
+// Saved returns the saved operations with their origins, as people are shown them: unless they ask for secrets,
+// without what is or looks like one.
 func (s *Section) Saved(secrets bool) Patch {
 	saved, own := append(Patch{}, s.saved...), s.Secrets()
 	for i, o := range saved {
