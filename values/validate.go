@@ -260,12 +260,10 @@ func (r *report) missing(value any, at pointer, required any) {
 
 // wrong reports a value that violates a keyword, and shows it if it is short and no secret (D38).
 func (r *report) wrong(at pointer, value any, message string) {
-	public := Shorten(message, maxMessage)
-	if shown := show(value); shown != "" && !secretPath(at) && (r.secret == nil || !r.secret(at)) {
-		message = public + ", is " + shown
-	}
 	r.say(at, message)
-	r.found[len(r.found)-1].Public = public
+	if shown := show(value); shown != "" && !secretPath(at) && (r.secret == nil || !r.secret(at)) {
+		r.found[len(r.found)-1].Message += ", is " + shown
+	}
 }
 
 func (r *report) say(at pointer, message string) {
