@@ -104,7 +104,7 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	} else if err != nil {
 		r.say(nil, "cannot be checked: "+strings.TrimPrefix(err.Error(), "jsonschema: "))
 	}
-	if len(r.found) == 0 {
+	if err == nil && len(r.found) == 0 {
 		return nil
 	}
 	return &ValidationError{Section: key, Schema: s.path, Violations: r.finish(), More: r.cut}
