@@ -143,6 +143,9 @@ func (t *translator) object(at string, node map[string]any) any {
 	}
 	t.reference(out, at, node)
 	t.dialect(out, at, node)
+	if node["nullable"] == true {
+		allowNull(out)
+	}
 	return out
 }
 
@@ -230,9 +233,6 @@ func (t *translator) dialect(out map[string]any, at string, node map[string]any)
 		t.refuse(at, "%s must be a key or a list of keys", requiredForHelmKey)
 	} else if t.forHelm && ok {
 		out["required"] = union(list, out["required"])
-	}
-	if node["nullable"] == true {
-		allowNull(out)
 	}
 }
 
