@@ -70,19 +70,6 @@ func BenchmarkMergeAndValidate1MB(b *testing.B) {
 	}
 }
 
-func BenchmarkMerge1MB(b *testing.B) {
-	values, schemas := bigValues(b)
-	section, err := NewSection("m", schemas, Layer{Value: values})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i := 0; b.Loop(); i++ {
-		if _, err := section.WithConfig(map[string]any{"touched": int64(i)}, Origin{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkPatch1MB(b *testing.B) {
 	values, schemas := bigValues(b)
 	section, err := NewSection("m", schemas, Layer{Value: values})
@@ -96,13 +83,6 @@ func BenchmarkPatch1MB(b *testing.B) {
 	}
 }
 
-func BenchmarkChecksum1MB(b *testing.B) {
-	values, _ := bigValues(b)
-	for b.Loop() {
-		Checksum(values)
-	}
-}
-
 func BenchmarkParseYAML1MB(b *testing.B) {
 	values, _ := bigValues(b)
 	text, err := YAML(values)
@@ -111,19 +91,6 @@ func BenchmarkParseYAML1MB(b *testing.B) {
 	}
 	for b.Loop() {
 		if _, err := ParseYAML(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkParseJSON1MB(b *testing.B) {
-	values, _ := bigValues(b)
-	text, err := JSON(values)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := ParseJSON(text); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -192,25 +159,6 @@ func BenchmarkPatchOfThousandKeys(b *testing.B) {
 	}
 	for b.Loop() {
 		if section, err = section.Patch(patch, Origin{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// Explaining is no hot path: a person waits for it.
-func BenchmarkExplain1MB(b *testing.B) {
-	values, schemas := bigValues(b)
-	section, err := NewSection("m", schemas, Layer{Source: "values.yaml", Value: values})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i := range 100 {
-		if section, err = section.Patch(Patch{add(pointer{"m", fmt.Sprint("touched", i)}, int64(i))}, Origin{Hook: "h.sh"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		if _, err := section.Explain(""); err != nil {
 			b.Fatal(err)
 		}
 	}

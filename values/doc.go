@@ -6,10 +6,11 @@
 //
 // # Trees
 //
-// A tree is an any made of map[string]any, []any, string, bool, nil, int64, float64 and, for
-// integers that do not fit into an int64, json.Number. A number without a fraction is an integer of up to a hundred
-// digits, however it was written: 1e6 and 1000000.0 are the int64 1000000, so no chart ever prints 1e+06 (D4). Trees are immutable: a function writes only into a tree that it has just made, and
-// functions share subtrees between their arguments and their results.
+// A tree is an any made of map[string]any, []any, string, bool, nil, int64, float64 and, for integers that do not fit
+// into an int64, json.Number. A number without a fraction is an integer of up to a hundred digits, however it was
+// written: 1e6 and 1000000.0 are the int64 1000000, so no chart ever prints 1e+06 (D4). Trees are immutable: a
+// function writes only into a tree that it has just made, and functions share subtrees between their arguments and
+// their results.
 //
 // # Layers
 //
@@ -28,9 +29,9 @@
 //
 // # Patches
 //
-// What a hook writes is a [Patch] of RFC 6902. It is executed strictly, once, when it arrives
-// (D21). Its adds and removes are then saved, and replayed leniently whenever the layers below change (D22, D23). Config patches change the layer of ConfigMap and Secret
-// instead and are not saved: these objects keep their result (D24, D41).
+// What a hook writes is a [Patch] of RFC 6902. It is executed strictly, once, when it arrives (D21). Its adds and
+// removes are then saved, and replayed leniently whenever the layers below change (D22, D23). Config patches change
+// the layer of ConfigMap and Secret instead and are not saved: these objects keep their result (D24, D41).
 //
 // # Schemas
 //

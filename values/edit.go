@@ -178,40 +178,36 @@ func (e Edit) rewrite(text string, path pointer, want any) (string, error) {
 		return text + string(block), err
 	}
 	root := document.Content[0]
-	if err := e.change(nil, root, path); err != nil || len(root.Content) == 0 {
-		return "", err
+	if e.change(nil, root, path); len(root.Content) == 0 {
+		return "", nil
 	}
 	return encode(&document)
 }
 
 // change descends along a path and changes the value at its end. key is that of the node in its map, else nil. What it
 // cannot reach, as below an alias, stays as it is, which Apply notices.
-func (e Edit) change(key, node *yaml.Node, path pointer) error {
+func (e Edit) change(key, node *yaml.Node, path pointer) {
 	defer moveComment(key, node)
 	if len(path) == 0 || node.Kind == yaml.ScalarNode { // null: expected has refused all others
-		return putNode(node, e.nested(path))
+		made := yamlNode(e.nested(path)) // its comments stay
+		made.HeadComment, made.LineComment, made.FootComment = node.HeadComment, node.LineComment, node.FootComment
+		*node = *made
+		return
 	}
-	i := find(node, path[0])
+	i, first := find(node, path[0]), 0
+	if key = nil; node.Kind == yaml.MappingNode && i >= 0 {
+		key, first = node.Content[i-1], 1
+	}
 	switch {
-	case i < 0 && !e.Remove:
-		return insertNode(node, path[0], e.nested(path[1:]))
-	case i < 0:
-		return nil
-	case e.Remove && len(path) == 1:
-		first := i
-		if node.Kind == yaml.MappingNode {
-			first-- // its key
-		}
-		if node.Content = slices.Delete(node.Content, first, i+1); len(node.Content) == 0 {
+	case i >= 0 && e.Remove && len(path) == 1:
+		if node.Content = slices.Delete(node.Content, i-first, i+1); len(node.Content) == 0 {
 			node.Style = yaml.FlowStyle // {} or []: with nothing in it the value of its key would be null
 		}
-		return nil
+	case i >= 0:
+		e.change(key, node.Content[i], path[1:])
+	case !e.Remove:
+		e.insert(node, path)
 	}
-	key = nil
-	if node.Kind == yaml.MappingNode {
-		key = node.Content[i-1]
-	}
-	return e.change(key, node.Content[i], path[1:])
 }
 
 // moveComment puts the comment on the line of a key where the library expects it: at the key if its value begins on
@@ -226,32 +222,16 @@ func moveComment(key, node *yaml.Node) {
 	}
 }
 
-// putNode writes a value in the place of a node. Its comments stay.
-func putNode(node *yaml.Node, value any) error {
-	made, err := yamlNode(value)
-	if err != nil {
-		return err
-	}
-	made.HeadComment, made.LineComment, made.FootComment = node.HeadComment, node.LineComment, node.FootComment
-	*node = *made
-	return nil
-}
-
-// insertNode adds a key to a map, or an element to a list, after the last one.
-func insertNode(node *yaml.Node, key string, value any) error {
-	added := any([]any{value})
+// insert adds a key to a map, or an element to a list, after the last one.
+func (e Edit) insert(node *yaml.Node, path pointer) {
+	added := any([]any{e.nested(path[1:])})
 	if node.Kind == yaml.MappingNode {
-		added = map[string]any{key: value}
-	}
-	made, err := yamlNode(added)
-	if err != nil {
-		return err
+		added = map[string]any{path[0]: e.nested(path[1:])}
 	}
 	if len(node.Content) == 0 {
 		node.Style = 0 // an empty one is always in brackets
 	}
-	node.Content = append(node.Content, made.Content...)
-	return nil
+	node.Content = append(node.Content, yamlNode(added).Content...)
 }
 
 // isNothing reports whether a node has no text of its own, as the null value of "key:".

@@ -139,7 +139,8 @@ func stagesOf(s *Section) (all []stage) {
 	tree := s.unpatched
 	for _, operation := range s.saved {
 		tree = operation.over(tree, mustPointer(operation.Path)[1:])
-		st := stage{source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree, reach: mustPointer(aboveLists(operation.Path))[1:]}
+		st := stage{source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree}
+		st.reach = mustPointer(aboveLists(operation.Path))[1:]
 		if operation.HasValue {
 			st.layer = putAt(nil, mustPointer(operation.Path)[1:], operation.Value)
 		}
@@ -148,43 +149,27 @@ func stagesOf(s *Section) (all []stage) {
 	return all
 }
 
-// sourceAt returns the source of a path in a stage, and whether there is one. A layer that
-// repeats the value below it is a source, because it would win if the one below changed. before and had
-// describe the path in the stage before.
-func (st stage) sourceAt(path pointer, before any, had bool) (Source, bool) {
-	after, has := lookup(st.tree, path)
-	source := st.source
-	source.Value, source.Removed = after, had && !has
-	switch {
-	case had != has || !reflect.DeepEqual(before, after):
-		return source, true
-	case !has:
-		return source, false
-	case st.layer != nil:
-		_, found := lookup(st.layer, path)
-		return source, found
-	}
-	return source, false
-}
-
-// leaf collects the sources of a path. Operations that neither reach the path nor contain it are
-// skipped without comparing trees: there may be thousands of them.
+// leaf collects the sources of a path. A layer that repeats the value below it is a source, because it would win if
+// the one below changed. Operations that neither reach the path nor contain it are skipped without comparing trees:
+// there may be thousands of them.
 func (h history) leaf(path pointer) Leaf {
 	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.leaf(path)}
-	var value any
+	var before any
 	had := false
 	for _, st := range h.stages {
 		if st.reach != nil && !st.reach.contains(path) && !path.contains(st.reach) {
 			continue
 		}
-		source, found := st.sourceAt(path, value, had)
-		if found {
-			if st.source.Layer == LayerConfigMap || st.source.Layer == LayerSecret {
+		source, layer := st.source, st.source.Layer
+		after, has := lookup(st.tree, path)
+		_, sets := lookup(st.layer, path)
+		if had != has || !reflect.DeepEqual(before, after) || has && sets && st.layer != nil {
+			if source.Value, source.Removed = after, had && !has; layer == LayerConfigMap || layer == LayerSecret {
 				source.Origin = h.configOrigin(path, st)
 			}
 			leaf.Sources = append(leaf.Sources, source)
 		}
-		value, had = lookup(st.tree, path)
+		before, had = after, has
 	}
 	slices.Reverse(leaf.Sources)
 	return leaf
@@ -261,8 +246,8 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 	}
 }
 
-// matches returns the path that a user asked for at a leaf: that of the leaf if it is at or below it, or a place inside
-// of it if the leaf is a list and the path goes deeper.
+// matches returns the path that a user asked for at a leaf: that of the leaf if it is at or below it, or a place
+// inside of it if the leaf is a list and the path goes deeper.
 func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
 	switch {
 	case p.contains(path):

@@ -61,8 +61,8 @@ func checkTree(t *testing.T, tree any) {
 	}
 }
 
-// FuzzPatch: no patch breaks anything; one that is accepted changes only the result, and its saved form gives the same values
-// when it is replayed.
+// FuzzPatch: no patch breaks anything; one that is accepted changes only the result, and its saved form gives the
+// same values when it is replayed.
 func FuzzPatch(f *testing.F) {
 	for _, text := range []string{
 		`{"op":"add","path":"/m/a","value":1}`, `[{"op":"move","from":"/m/a","path":"/m/list/-"}]`, `{"op":"replace","path":"m.a","value":null}`,
@@ -120,30 +120,6 @@ func FuzzCompileSchemas(f *testing.F) {
 					t.Fatalf("invalid without a violation: %v", err)
 				}
 			}
-		}
-	})
-}
-
-// FuzzMerge: D6, idempotent, and the layers stay as they are.
-func FuzzMerge(f *testing.F) {
-	f.Add([]byte("{a: {b: 1}}"), []byte("{a: {c: [1]}}"))
-	f.Add([]byte("[1]"), []byte("{a: null}"))
-	f.Add([]byte(""), []byte("{a: {b: {c: {}}}}"))
-	f.Fuzz(func(t *testing.T, lower, upper []byte) {
-		a, err := ParseYAML(lower)
-		if err != nil {
-			return
-		}
-		b, err := ParseYAML(upper)
-		if err != nil {
-			return
-		}
-		before := jsonText(t, []any{a, b})
-		merged := Merge(a, b)
-		wantTree(t, "again", Merge(merged, b), merged)
-		wantTree(t, "twice", Merge(a, b, b), merged)
-		if jsonText(t, []any{a, b}) != before {
-			t.Fatal("a layer was changed")
 		}
 	})
 }

@@ -176,3 +176,52 @@ func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 func add(path pointer, value any) Operation {
 	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
 }
+
+func compiledSchema(t *testing.T, tree any) *schema {
+	t.Helper()
+	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{"values.yaml", []byte(jsonText(t, tree))})
+	wantError(t, err)
+	return schemas.values
+}
+
+// randomObjectSchema describes objects that name at least one key, lists of such objects, and integers.
+func randomObjectSchema(r *rand.Rand, depth int) map[string]any {
+	properties := map[string]any{}
+	for range 1 + r.IntN(4) {
+		switch child := randomElement(r); {
+		case depth == 0 || r.IntN(3) == 0:
+			properties[child] = map[string]any{"type": "integer"}
+		case r.IntN(3) == 0:
+			properties[child] = map[string]any{"type": "array", "items": randomObjectSchema(r, depth-1)}
+		default:
+			properties[child] = randomObjectSchema(r, depth-1)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties}
+}
+
+// fittingValue is a value that fits the schema, most of the time.
+func fittingValue(r *rand.Rand, schema map[string]any) any {
+	switch schema["type"] {
+	case "integer":
+		return int64(r.IntN(9))
+	case "array":
+		list := []any{}
+		items, _ := schema["items"].(map[string]any)
+		for range r.IntN(3) {
+			list = append(list, fittingValue(r, items))
+		}
+		return list
+	}
+	m := map[string]any{}
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range sortedKeys(properties) {
+		if described, _ := properties[name].(map[string]any); r.IntN(3) > 0 {
+			m[name] = fittingValue(r, described)
+		}
+	}
+	if r.IntN(8) == 0 {
+		m[randomElement(r)] = int64(1)
+	}
+	return m
+}

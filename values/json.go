@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size
-// (D4). It refuses numbers beyond the range of a float64, and what exceeds the limits (D39). Of duplicate keys the last
-// one wins.
+// ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size (D4). It refuses
+// numbers beyond the range of a float64, and what exceeds the limits (D39). Of duplicate keys the last one wins.
 func ParseJSON(data []byte) (any, error) {
 	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err

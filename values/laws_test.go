@@ -73,19 +73,6 @@ func keeps(whole, part any) bool {
 	return reflect.DeepEqual(whole, part)
 }
 
-// D24: what is written to the ConfigMap is what is read from it.
-func TestConfigMapRoundTrip(t *testing.T) {
-	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 11))
-		config := randomMap(r, 4)
-		text, err := YAML(config)
-		wantError(t, err)
-		document, err := ParseConfigMap(map[string]string{"someModule": string(text)})
-		wantError(t, err)
-		wantTree(t, string(text), document.Sections["someModule"], any(config))
-	}
-}
-
 // D5: the order in which changes arrive does not matter for the layers below the patches.
 func TestLayersDoNotDependOnHistory(t *testing.T) {
 	schemas := schemasOf(t, "{additionalProperties: true, properties: {a: {default: 1}}}", "{additionalProperties: true, properties: {b: {default: 2}}}")

@@ -11,8 +11,9 @@ import (
 // around it is one.
 type judge func(m map[string]any, path pointer, above bool) bool
 
-// hide hides by names: what is below a key that looks like that of a secret, or with all everything.
-func hide(tree any, all bool) any {
+// Mask returns a tree with everything hidden that looks like a secret: what is below a key with such a name, or with
+// all every text and number in it (D38).
+func Mask(tree any, all bool) any {
 	return hideBy(func(_ map[string]any, path pointer, above bool) bool {
 		return all || secretAt(path, above)
 	}, tree, nil, all)
@@ -50,10 +51,6 @@ func hideBy(isSecret judge, tree any, path pointer, secret bool) any {
 	return tree
 }
 
-// Mask returns a tree with everything hidden that looks like a secret; with all, every text and
-// number in it (D38).
-func Mask(tree any, all bool) any { return hide(tree, all) }
-
 // MaskObject returns a Kubernetes object without what is or looks like a secret: the content of a
 // Secret, values below keys that look like those of secrets, the values of environment variables
 // with such names, arguments of commands, URLs and lines of texts with passwords, and the copy of
@@ -61,7 +58,7 @@ func Mask(tree any, all bool) any { return hide(tree, all) }
 func MaskObject(object any) any {
 	o, ok := object.(map[string]any)
 	if !ok {
-		return hide(object, false)
+		return Mask(object, false)
 	}
 	out := make(map[string]any, len(o))
 	for key, value := range o {
@@ -93,13 +90,13 @@ func maskMetadata(metadata any) any {
 	}
 	m, annotations = maps.Clone(m), maps.Clone(annotations)
 	for key, value := range annotations {
-		annotations[key] = hide(value, key == lastApplied || looksSecret(key))
+		annotations[key] = Mask(value, key == lastApplied || looksSecret(key))
 	}
 	m["annotations"] = annotations
 	return m
 }
 
-// maskParts is hide for parts of objects. It understands lists of names and values, such as
+// maskParts is Mask for parts of objects. It understands lists of names and values, such as
 // environment variables, and keeps references.
 func maskParts(tree any, all bool) any {
 	return hideBy(func(m map[string]any, path pointer, above bool) bool {

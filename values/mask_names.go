@@ -65,8 +65,8 @@ func namesSecret(key, lower string) bool {
 		hasPart(strings.Join(all, ""), secretPhrases)
 }
 
-// secretAt reports whether the value at a path is a secret, by the name of its key or, with above, by those above it. The
-// URL of a webhook is a secret, also as url below webhook.
+// secretAt reports whether the value at a path is a secret, by the name of its key or, with above, by those above it.
+// The URL of a webhook is a secret, also as url below webhook.
 func secretAt(path []string, above bool) bool {
 	key, parent := path[len(path)-1], len(path)-2
 	for parent >= 0 && allDigits(path[parent]) {

@@ -69,15 +69,7 @@ func kebab(name string) string {
 // camelToName is the inverse of Key for the keys that Key returns; for other texts the result means
 // nothing.
 func camelToName(key string) string {
-	var out strings.Builder
-	for _, c := range key {
-		if c >= 'A' && c <= 'Z' {
-			out.WriteByte('-')
-			c += 'a' - 'A'
-		}
-		out.WriteRune(c)
-	}
-	return out.String()
+	return strings.ToLower(regexp.MustCompile(`[A-Z]`).ReplaceAllString(key, "-$0"))
 }
 
 // isKey reports whether a text can be the key of a module's section: Key returns it for some name.
@@ -86,7 +78,8 @@ func isKey(key string) bool {
 	return err == nil && made == key
 }
 
-// NameOf is the name of the module to which a key of the ConfigMap belongs: edge-proxy for edgeProxy and edgeProxyEnabled.
+// NameOf is the name of the module to which a key of the ConfigMap belongs: edge-proxy for edgeProxy and
+// edgeProxyEnabled.
 func NameOf(key string) string {
 	return kebab(strings.TrimSuffix(strings.TrimSuffix(key, flagSuffix), maintenanceSuffix))
 }

@@ -36,13 +36,14 @@ func (p Patch) apply(key string, section any) (patched any, err error) {
 	return patched, nil
 }
 
-// maxChanges bounds how often a patch may test after it has changed something: each time the section is written and read.
+// maxChanges bounds how often a patch may test after it has changed something: each time the section is written and
+// read.
 const maxChanges = 32
 
 var errTestsBetween = fmt.Errorf("tests stand between changes more than %d times; move the tests to the beginning", maxChanges)
 
-// execute is apply without checks of the result. Tests are made here: the library's panic at a null in a list, and take
-// what is not there for null.
+// execute is apply without checks of the result. Tests are made here: the library's panic at a null in a list, and
+// take what is not there for null.
 func (p Patch) execute(key string, section any) (any, error) {
 	for changes := 0; len(p) > 0; {
 		if p[0].Op == "test" {
@@ -109,8 +110,8 @@ func (p Patch) change(key string, section any) (patched any, err error) {
 	return patched, nil
 }
 
-// oddIndex reports whether a path names an element of a list in a way that the library reads and RFC 6901 does not have:
-// 01, +1, -0. Such a change could not be found again when it is saved.
+// oddIndex reports whether a path names an element of a list in a way that the library reads and RFC 6901 does not
+// have: 01, +1, -0. Such a change could not be found again when it is saved.
 func (p Patch) oddIndex(tree any) bool {
 	for _, o := range p {
 		for _, path := range o.paths() {
@@ -206,26 +207,28 @@ const maxSaved = 10_000
 // with all of them: where a replay gives another result, as after a move, the present values of what the patch has
 // changed are saved.
 func (p Patch) save(patch Patch, by Origin, key string, below, merged any) Patch {
-	all, changed, exact := p.with(key, patch, &by)
-	if exact && reflect.DeepEqual(all.replay(below), merged) {
-		changed = nil
+	all, renew, counts := slices.Clone(p), map[string]bool{}, map[string]int{}
+	for _, o := range patch {
+		o.by = &by
+		all = all.with(o)
 	}
-	counts := map[string]int{}
-	for _, o := range all {
-		if above := aboveLists(o.Path); above != o.Path {
-			counts[above]++
+	if !reflect.DeepEqual(all.replay(below), merged) {
+		for _, o := range patch {
+			for _, path := range o.changes() {
+				renew[JSONPointer(key)+path.String()] = true
+			}
 		}
 	}
-	for path, n := range counts {
-		if n > foldLimit {
-			changed = append(changed, path)
+	for _, o := range all {
+		above := aboveLists(o.Path)
+		if counts[above]++; above != o.Path && counts[above] > foldLimit {
+			renew[above] = true
 		}
 	}
 	if len(all) > maxSaved {
-		changed = []string{JSONPointer(key)}
+		renew = map[string]bool{JSONPointer(key): true}
 	}
-	slices.Sort(changed)
-	for _, path := range slices.Compact(changed) {
+	for _, path := range sortedKeys(renew) {
 		o := Operation{Op: "remove", Path: path, by: &by}
 		if value, ok := lookup(map[string]any{key: merged}, mustPointer(path)); ok {
 			o.Op, o.Value, o.HasValue = "add", value, true
@@ -235,33 +238,21 @@ func (p Patch) save(patch Patch, by Origin, key string, below, merged any) Patch
 	return all
 }
 
-// with adds operations as adds and removes, because what was tested, moved or copied may not exist when they are
-// replayed over other layers. One drops earlier ones at or below its path. changed are the paths of what the patch
-// changes, with lists as a whole; exact reports that all its operations could be added.
-func (p Patch) with(key string, patch Patch, by *Origin) (all Patch, changed []string, exact bool) {
-	all, exact = slices.Clone(p), true
-	for _, o := range patch {
-		for _, path := range o.changes() {
-			changed = append(changed, JSONPointer(key)+path.String())
-		}
-		if o.From != "" {
-			exact = false
-		}
-		if o.From != "" || o.Op == "test" {
-			continue
-		}
-		o.by = by
-		if aboveLists(o.Path) == o.Path {
-			all = all.without(o.Path)
-		} else if o.Op == "replace" { // in a list an add inserts
-			all = append(all, Operation{Op: "remove", Path: o.Path, by: by})
-		}
-		if o.Op == "replace" {
-			o.Op = "add"
-		}
-		all = append(all, o)
+// with adds an operation as an add or a remove, because what was tested, moved or copied may not exist when it is
+// replayed over other layers. It drops earlier ones at or below its path, unless that leads through a list.
+func (p Patch) with(o Operation) Patch {
+	if o.From != "" || o.Op == "test" {
+		return p
 	}
-	return all, changed, exact
+	if aboveLists(o.Path) == o.Path {
+		p = p.without(o.Path)
+	} else if o.Op == "replace" { // in a list an add inserts
+		p = append(p, Operation{Op: "remove", Path: o.Path, by: o.by})
+	}
+	if o.Op == "replace" {
+		o.Op = "add"
+	}
+	return append(p, o)
 }
 
 // without drops the operations at or below a path. Paths are compared as texts, which are canonical; a common prefix

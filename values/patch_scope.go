@@ -17,14 +17,10 @@ type Flag struct {
 // patch (D20). Module hooks change nothing else: neither global values (X15) nor flags nor other
 // modules. One wrong path refuses all of it.
 func (p Patch) ForModule(key string) (Patch, error) {
-	var problems []error
 	for _, operation := range p {
 		if !operation.within(key) {
-			problems = append(problems, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key))
+			return nil, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key)
 		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
 	}
 	return p, nil
 }
@@ -33,7 +29,6 @@ func (p Patch) ForModule(key string) (Patch, error) {
 // D25), each in their order. It refuses all other paths, and global.enabledModules, which only the
 // operator computes (D9).
 func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
-	var problems []error
 	for _, operation := range p {
 		var err error
 		if path := mustPointer(operation.Path); len(path) > 0 && isSwitch(path[0]) && !strings.HasSuffix(path[0], maintenanceSuffix) {
@@ -45,11 +40,8 @@ func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
 			global = append(global, operation)
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("patch operation %s: %w", operation, err))
+			return nil, nil, fmt.Errorf("patch operation %s: %w", operation, err)
 		}
-	}
-	if len(problems) > 0 {
-		return nil, nil, errors.Join(problems...)
 	}
 	return global, flags, nil
 }

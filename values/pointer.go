@@ -95,9 +95,10 @@ func listIndex(element string) (int, bool) {
 	return index, err == nil
 }
 
-// aboveLists returns the longest beginning of a path that certainly goes through maps only. What the rest means depends
-// on the operations before it (D23). The text of a path does not distinguish lists from maps with numbers as keys;
-// the answer is the shorter one, which is the safe one. Escapes do not matter: neither indexes nor "-" have any.
+// aboveLists returns the longest beginning of a path that certainly goes through maps only. What the rest means
+// depends on the operations before it (D23). The text of a path does not distinguish lists from maps with numbers as
+// keys; the answer is the shorter one, which is the safe one. Escapes do not matter: neither indexes nor "-" have
+// any.
 func aboveLists(path string) string {
 	for start := 0; start < len(path); {
 		element, _, _ := strings.Cut(path[start+1:], "/")

@@ -64,13 +64,12 @@ func (s *Schemas) Warnings() (texts []string) {
 func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	configTree, configErr := config.parse()
 	valuesTree, valuesErr := values.parse()
-	if err := errors.Join(configErr, valuesErr); err != nil {
-		return nil, err
-	}
-	if configTree != nil && configTree[extendKey] != nil {
+	if configTree[extendKey] != nil {
 		configErr = fmt.Errorf("schema %s: %s belongs in values.yaml; this file has nothing to extend", config.Path, extendKey)
 	}
-	valuesTree, valuesErr = extend(values.Path, valuesTree, configTree)
+	if configErr == nil && valuesErr == nil {
+		valuesTree, valuesErr = extend(values.Path, valuesTree, configTree)
+	}
 	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
@@ -182,7 +181,7 @@ func compileError(err error) error {
 		if errors.As(err, &loop) {
 			return errors.New("a schema refers to itself without a property in between")
 		}
-		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))
+		return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL+"#", ""))
 	}
 	problems := map[string]error{}
 	for _, leaf := range leaves(invalid) {

@@ -8,9 +8,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// applied are the schemas that speak about one value, of those that lead to an annotation: what a schema says beside what
-// the library checks. There are three: defaults (D7, D34), which keys objects have (D31), and what is secret (D41). The
-// compiled schema has all of them. They are immutable and shared; the zero value says nothing.
+// applied are the schemas that speak about one value, of those that lead to an annotation: what a schema says beside
+// what the library checks. There are three: defaults (D7, D34), which keys objects have (D31), and what is secret
+// (D41). The compiled schema has all of them. They are immutable and shared; the zero value says nothing.
 type applied struct {
 	in      *annotations
 	schemas []*jsonschema.Schema
@@ -61,7 +61,8 @@ func (a *annotations) same(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := slices.Concat([]*jsonschema.Schema{s.Ref}, s.AllOf)
 	switch {
 	case !a.always:
-		all = slices.Concat(all, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Then, s.Else}, slices.Collect(maps.Values(s.DependentSchemas)))
+		all = slices.Concat(all, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Then, s.Else})
+		all = slices.AppendSeq(all, maps.Values(s.DependentSchemas))
 	case s.If != nil && slices.Equal(s.If.Types, []string{"null"}): // see allowNull
 		all = append(all, s.Else)
 	}
@@ -71,14 +72,16 @@ func (a *annotations) same(s *jsonschema.Schema) []*jsonschema.Schema {
 // partsOf returns the schemas for parts of the value.
 func partsOf(s *jsonschema.Schema) []*jsonschema.Schema {
 	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
-	all := slices.Concat(slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), itemsOf(s))
+	all := slices.AppendSeq(slices.Collect(maps.Values(s.Properties)), maps.Values(s.PatternProperties))
+	all = append(all, itemsOf(s)...)
 	if additional != nil {
 		all = append(all, additional)
 	}
 	return all
 }
 
-// itemsOf returns the schemas for elements of a list; several if each is for one position, which OpenAPI does not have.
+// itemsOf returns the schemas for elements of a list; several if each is for one position, which OpenAPI does not
+// have.
 func itemsOf(s *jsonschema.Schema) []*jsonschema.Schema {
 	if items, ok := s.Items.(*jsonschema.Schema); ok {
 		return []*jsonschema.Schema{items}

@@ -7,9 +7,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// fill adds the defaults of a schema to a section. What exists, null included, stays; the tree is not changed. A section
-// that no layer has is the default of the whole, or an empty map if there are defaults of keys to fill in. An error means
-// that the defaults would make the section too large (D39).
+// fill adds the defaults of a schema to a section. What exists, null included, stays; the tree is not changed. A
+// section that no layer has is the default of the whole, or an empty map if there are defaults of keys to fill in. An
+// error means that the defaults would make the section too large (D39).
 func (s *schema) fill(tree any) (any, error) {
 	if s == nil || len(s.defaults.schemas) == 0 {
 		return tree, nil
@@ -33,8 +33,8 @@ type filler struct {
 	err        error
 }
 
-// defaultOf is the default of a value that several schemas describe: the first one in the order of their places. A null
-// is none.
+// defaultOf is the default of a value that several schemas describe: the first one in the order of their places. A
+// null is none.
 func defaultOf(a applied) any {
 	for _, s := range a.schemas {
 		if s.Default != nil {
@@ -53,11 +53,11 @@ func (f *filler) fill(a applied, tree any, level int) any {
 		f.err = errTooFilled
 	}
 	if list, ok := tree.([]any); ok {
-		list = slices.Clone(list)
+		elements, filled := a.element(), slices.Clone(list)
 		for i, element := range list {
-			list[i] = f.fill(a.element(), element, level+1)
+			filled[i] = f.fill(elements, element, level+1)
 		}
-		return list
+		return filled
 	}
 	m, _ := tree.(map[string]any)
 	filled := maps.Clone(m)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. Each schema stays at its place in the
-// author's document, so the places in error messages are those of the author. It leaves out unknown keywords, such as
-// x- keys (D35), but for what a $ref points to. programs are the sizes of patterns (work.match).
+// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. Each schema stays at its place
+// in the author's document, so the places in error messages are those of the author. It leaves out unknown keywords,
+// such as x- keys (D35), but for what a $ref points to. programs are the sizes of patterns (work.match).
 func translate(root map[string]any, forHelm bool) (out any, programs map[string]int, err error) {
 	t := translator{root: root, forHelm: forHelm, made: map[string]bool{}, programs: map[string]int{}}
 	out = t.schema("")
@@ -62,7 +62,8 @@ func (t *translator) refuse(at, format string, args ...any) {
 	}
 }
 
-// The keywords that are translated, by what they hold. Verbatim ones mean the same in both dialects and hold no schemas.
+// The keywords that are translated, by what they hold. Verbatim ones mean the same in both dialects and hold no
+// schemas.
 //
 //nolint:gochecknoglobals // lists
 var (
@@ -142,6 +143,9 @@ func (t *translator) object(at string, node map[string]any) any {
 	}
 	t.reference(out, at, node)
 	t.dialect(out, at, node)
+	if node["nullable"] == true {
+		allowNull(out)
+	}
 	return out
 }
 
@@ -229,9 +233,6 @@ func (t *translator) dialect(out map[string]any, at string, node map[string]any)
 		t.refuse(at, "%s must be a key or a list of keys", requiredForHelmKey)
 	} else if t.forHelm && ok {
 		out["required"] = union(list, out["required"])
-	}
-	if node["nullable"] == true {
-		allowNull(out)
 	}
 }
 

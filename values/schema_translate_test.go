@@ -10,30 +10,12 @@ import (
 func TestTranslate(t *testing.T) {
 	for _, tc := range []struct {
 		name, schema string
-		helm         bool
 		want         string
 	}{
 		{
 			name:   "keywords without a meaning are left out, D35",
 			schema: "{type: object, title: T, x-doc: d, properties: {a: {type: string, example: e}, b: }}",
 			want:   "{type: object, properties: {a: {type: string}, b: {}}}",
-		}, {
-			name:   "what is required before Helm counts only then, D33",
-			schema: "{required: [a], x-required-for-helm: b, additionalProperties: true}",
-			want:   "{required: [a], additionalProperties: true}",
-		}, {
-			name:   "and joins required, D33",
-			schema: "{required: [a], x-required-for-helm: b, additionalProperties: true}",
-			helm:   true,
-			want:   "{required: [b, a], additionalProperties: true}",
-		}, {
-			name:   "OpenAPI 3.0 becomes JSON Schema, D30",
-			schema: "{type: integer, nullable: true, minimum: 1, exclusiveMinimum: true, maximum: 9, exclusiveMaximum: false, enum: [2, 3]}",
-			want:   "{type: [integer, 'null'], exclusiveMinimum: 1, maximum: 9, enum: [2, 3, null]}",
-		}, {
-			name:   "null passes by the branches, D30",
-			schema: "{nullable: true, anyOf: [{type: string}, {type: integer}]}",
-			want:   "{if: {type: 'null'}, else: {anyOf: [{type: string}, {type: integer}]}}",
 		}, {
 			name:   "targets of references stay at their places, D30",
 			schema: "{properties: {a b: {$ref: '#/definitions/x/properties/b'}, c: {$ref: '#/definitions/x'}, d: {$ref: '#/properties/a b'}, e: {$ref: '#/x-list/1'}, f: {$ref: '#'}}, definitions: {x: {title: T, properties: {b: {type: string}}}, unused: {type: 5}}, x-list: [1, {type: string}]}",
@@ -51,7 +33,7 @@ x-list: {'1': {type: string}}
 		t.Run(tc.name, func(t *testing.T) {
 			root, _ := yamlTree(t, tc.schema).(map[string]any)
 			before := jsonText(t, root)
-			got, _, err := translate(root, tc.helm)
+			got, _, err := translate(root, false)
 			wantError(t, err)
 			wantYAML(t, "translated", got, tc.want)
 			_, err = compileAs(jsonschema.Draft2019, []byte(jsonText(t, got)))

@@ -10,8 +10,8 @@ import (
 // Secret, and they are never shown (D41).
 const secretKey = "x-secret"
 
-// marked are the marks of all schemas for one value. A value is secret if one of them marks it. Unlike with defaults every
-// branch counts, also those of anyOf and then: to hide a value without need costs less than to show a secret.
+// marked are the marks of all schemas for one value. A value is secret if one of them marks it. Unlike with defaults
+// every branch counts, also those of anyOf and then: to hide a value without need costs less than to show a secret.
 type marked struct{ applied }
 
 // secret reports whether the value is marked as a whole.
@@ -28,8 +28,8 @@ func (m marked) key(key string) marked { return marked{m.applied.key(key)} }
 // element returns the marks of the elements of a list.
 func (m marked) element() marked { return marked{m.applied.element()} }
 
-// step returns the marks of what an element of a path leads to. It may be a key or a place in a list, which a path does
-// not distinguish, so both count.
+// step returns the marks of what an element of a path leads to. It may be a key or a place in a list, which a path
+// does not distinguish, so both count.
 func (m marked) step(element string) marked {
 	return marked{applied{m.in, append(m.key(element).schemas, m.element().schemas...)}}
 }

@@ -203,11 +203,10 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 	return result, nil
 }
 
-// PatchConfig applies a config patch to the section of ConfigMap and Secret, starting from an empty
-// one when there is none (D24). The schema decides what changes in the Secret and what in the
-// ConfigMap (D41). The patch must fit exactly (D21). Sections that are made from the result keep
-// its origin. Without inSecret there is no Secret to write to, and all goes to the ConfigMap. The caller writes the result
-// to the cluster.
+// PatchConfig applies a config patch to the section of ConfigMap and Secret, starting from an empty one when there is
+// none (D24). The schema decides what changes in the Secret and what in the ConfigMap (D41). The patch must fit
+// exactly (D21). Sections that are made from the result keep its origin. Without inSecret there is no Secret to write
+// to, and all goes to the ConfigMap. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin, inSecret bool) (*Section, error) {
 	patched, err := p.apply(s.key, s.Config())
 	if err != nil {

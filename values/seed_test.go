@@ -39,8 +39,8 @@ func TestSampleValuesFiles(t *testing.T) {
 	}
 }
 
-// "Example": integers, texts, the files before and after a config patch. The sample prints "YES" for "Yes", a misprint (X20):
-// values are passed verbatim.
+// "Example": integers, texts, the files before and after a config patch. The sample prints "YES" for "Yes", a
+// misprint (X20): values are passed verbatim.
 func TestSampleExample(t *testing.T) {
 	global := sectionOf(t, GlobalKey, nil, "param1: 100\nparam2: \"Yes\"\n", "param1: 200\n")
 	module := sectionOf(t, "someModule", nil, "param1: \"String\"\n", "param1: \"Long string\"\nparam2: \"FOO\"\n")
@@ -100,8 +100,8 @@ func TestSampleValidation(t *testing.T) {
 	valid := sectionOf(t, GlobalKey, schemas, "", "project: myProject\nclusterName: c\ndiscovery: {any: {thing: 1}}\n")
 	wantError(t, valid.ValidateConfig())
 
-	// The sample's patch writes the text "{}", which a schema of type string allows; with the map that its words mean, the
-	// patch is refused.
+	// The sample's patch writes the text "{}", which a schema of type string allows; with the map that its words
+	// mean, the patch is refused.
 	for value, want := range map[string][]string{
 		`"{}"`: nil,
 		`{}`:   {"global.clusterHostname: must be a string, is a map"},

@@ -93,7 +93,7 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	if s == nil {
 		return nil
 	}
-	r := &report{schema: s, key: key, value: section, secret: secret, most: maxFindings}
+	r := &report{schema: s, key: key, value: section, secret: secret}
 	err := errTooMuchWork
 	if s.affordable(section) {
 		err = s.compiled.Validate(section)
@@ -104,34 +104,29 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	} else if err != nil {
 		r.say(nil, "cannot be checked: "+strings.TrimPrefix(err.Error(), "jsonschema: "))
 	}
-	if len(r.found) == 0 {
+	if err == nil && len(r.found) == 0 {
 		return nil
 	}
 	return &ValidationError{Section: key, Schema: s.path, Violations: r.finish(), More: r.cut}
 }
 
-const (
-	// maxFindings bounds how many findings of a section are collected in which nearly everything is
-	// wrong. It is larger than maxProblems because finish drops duplicates.
-	maxFindings = 10 * maxProblems
-	// maxReasons is how many findings about one alternative become part of the message about all.
-	maxReasons = 10
-)
+// maxFindings bounds how many findings of a section, or of one alternative, are collected in which nearly everything
+// is wrong. It is larger than maxProblems because finish drops duplicates.
+const maxFindings = 10 * maxProblems
 
-// report turns the failures of the library into sentences for people. The library names the place in the schema and that
-// in the values; its own message has no structure, and repeats values.
+// report turns the failures of the library into sentences for people. The library names the place in the schema and
+// that in the values; its own message has no structure, and repeats values.
 type report struct {
 	schema *schema
 	key    string
 	value  any
 	secret func(pointer) bool
 	found  []Violation // in no order and with duplicates
-	most   int         // of them
 	cut    bool        // something was left out
 }
 
-// unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those of
-// alternatives that it does not fit. A map is open if none names a key, or if one of them says so.
+// unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those
+// of alternatives that it does not fit. A map is open if none names a key, or if one of them says so.
 func (r *report) unknown(keys applied, tree any, at pointer) {
 	if len(keys.schemas) == 0 {
 		return
@@ -184,12 +179,12 @@ func (r *report) add(failure *jsonschema.ValidationError) {
 
 // full reports whether there are enough findings, and if so, that something is left out.
 func (r *report) full() bool {
-	r.cut = r.cut || len(r.found) >= r.most
+	r.cut = r.cut || len(r.found) >= maxFindings
 	return r.cut
 }
 
-// alternatives reports as one violation that none of several schemas fit: which of them the author of the values wanted is
-// not known.
+// alternatives reports as one violation that none of several schemas fit: which of them the author of the values
+// wanted is not known.
 func (r *report) alternatives(failure *jsonschema.ValidationError, keyword string) {
 	at := located(failure.InstanceLocation)
 	if len(failure.Causes) == 0 {
@@ -199,7 +194,7 @@ func (r *report) alternatives(failure *jsonschema.ValidationError, keyword strin
 	var reasons, public []string
 	for _, cause := range failure.Causes {
 		one := *r
-		one.cut, one.most, one.found = false, maxReasons, nil
+		one.cut, one.found = false, nil
 		one.add(cause)
 		reason, open := one.reason(r.path(at))
 		if !slices.Contains(reasons, reason) {
@@ -219,8 +214,7 @@ func (r *report) reason(path string) (message, public string) {
 		below = strings.TrimPrefix(below, ": ")
 		messages, publics = append(messages, below+v.Message), append(publics, below+v.Public)
 	}
-	more := map[bool]string{true: " and …"}[r.cut]
-	return strings.Join(messages, " and ") + more, strings.Join(publics, " and ") + more
+	return Shorten(strings.Join(messages, " and "), maxMessage), Shorten(strings.Join(publics, " and "), maxMessage)
 }
 
 // leaf reports a failure that has no other reason.
@@ -281,12 +275,10 @@ func (r *report) missing(value any, at pointer, required any) {
 
 // wrong reports a value that violates a keyword, and shows it if it is short and no secret (D38).
 func (r *report) wrong(at pointer, value any, message string) {
-	public := Shorten(message, maxMessage)
-	if shown := show(value); shown != "" && !secretPath(at) && (r.secret == nil || !r.secret(at)) {
-		message = public + ", is " + shown
-	}
 	r.say(at, message)
-	r.found[len(r.found)-1].Public = public
+	if shown := show(value); shown != "" && !secretPath(at) && (r.secret == nil || !r.secret(at)) {
+		r.found[len(r.found)-1].Message += ", is " + shown
+	}
 }
 
 func (r *report) say(at pointer, message string) {

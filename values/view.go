@@ -8,8 +8,8 @@ import (
 // Hidden replaces a value that looks like a secret (D38).
 const Hidden = "***"
 
-// Saved returns the saved operations with their origins, as people are shown them: unless they ask for secrets, without
-// what is or looks like one.
+// Saved returns the saved operations with their origins, as people are shown them: unless they ask for secrets,
+// without what is or looks like one.
 func (s *Section) Saved(secrets bool) Patch {
 	saved, own := append(Patch{}, s.saved...), s.Secrets()
 	for i, o := range saved {
@@ -28,7 +28,7 @@ func (s Secrets) Hide(tree any) any { return s.hide(nil, tree) }
 func (l Leaf) Masked() Leaf {
 	l.Sources = slices.Clone(l.Sources)
 	for i := range l.Sources {
-		l.Sources[i].Value = hide(l.Sources[i].Value, l.Secret)
+		l.Sources[i].Value = Mask(l.Sources[i].Value, l.Secret)
 	}
 	return l
 }
@@ -45,7 +45,7 @@ type Change struct {
 
 // Masked returns the change without values that look like secrets.
 func (c Change) Masked() Change {
-	c.Before, c.After = hide(c.Before, c.secret), hide(c.After, c.secret)
+	c.Before, c.After = Mask(c.Before, c.secret), Mask(c.After, c.secret)
 	return c
 }
 

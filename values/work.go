@@ -7,13 +7,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// maxWork bounds how much the library does with one section. It has no limit of its own, and keeps each failure of each
-// alternative in memory. With this limit the worst pair of schema and values takes about a second; those of real modules
-// need some thousands.
+// maxWork bounds how much the library does with one section. It has no limit of its own, and keeps each failure of
+// each alternative in memory. With this limit the worst pair of schema and values takes about a second; those of real
+// modules need some thousands.
 const maxWork = 500_000
 
-// work estimates what a validation costs before it begins: how many schemas are applied to values. It decides nothing: an
-// alternative that would end early counts as a whole.
+// work estimates what a validation costs before it begins: how many schemas are applied to values. It decides
+// nothing: an alternative that would end early counts as a whole.
 type work struct {
 	left     int
 	programs map[string]int             // of the patterns in the schema
@@ -27,8 +27,8 @@ func (s *schema) affordable(value any) bool {
 	return w.left > 0
 }
 
-// apply counts one schema that is applied to a value. level is how many schemas are applied around it, and way the length
-// of the keys that lead to the value: a failure is kept with both.
+// apply counts one schema that is applied to a value. level is how many schemas are applied around it, and way the
+// length of the keys that lead to the value: a failure is kept with both.
 func (w *work) apply(s *jsonschema.Schema, value any, level, way int) {
 	if s == nil || w.left <= 0 {
 		return
@@ -76,7 +76,8 @@ func (w *work) weight(s *jsonschema.Schema) int {
 	return weight - 1
 }
 
-// match counts a pattern: the time of a match grows with the length of the text times the size of the pattern's program.
+// match counts a pattern: the time of a match grows with the length of the text times the size of the pattern's
+// program.
 func (w *work) match(pattern *regexp.Regexp, text string) {
 	if pattern != nil && w.left > 0 {
 		w.left -= 1 + len(text)*w.programs[pattern.String()]/256

@@ -40,9 +40,9 @@ type YAMLDocument struct {
 	node *yaml.Node
 }
 
-// ParseYAMLDocuments reads all documents of a stream that are not empty, by the rules of ParseYAML: a separator at the
-// end of a file makes an empty one. The limits apply to each document. The library does not expand aliases in nodes, so
-// it is safe before they are checked.
+// ParseYAMLDocuments reads all documents of a stream that are not empty, by the rules of ParseYAML: a separator at
+// the end of a file makes an empty one. The limits apply to each document. The library does not expand aliases in
+// nodes, so it is safe before they are checked.
 func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ type yamlReader struct {
 
 type unfinished struct{}
 
-// key counts a key of a map. Unlike the trees of aliases, keys and merged maps are not shared: a few lines could copy a
-// large map thousands of times.
+// key counts a key of a map. Unlike the trees of aliases, keys and merged maps are not shared: a few lines could copy
+// a large map thousands of times.
 func (r *yamlReader) key(node *yaml.Node) error {
 	if r.keys++; r.keys > maxNodes {
 		return refuse(node, "%w", errTooLarge)

@@ -15,11 +15,10 @@ import (
 // that look like something else are quoted. That includes what parsers of YAML 1.1 would read
 // differently, because people also read the ConfigMap with other tools.
 func YAML(tree any) ([]byte, error) {
-	node, err := yamlNode(tree)
-	if err != nil {
+	if _, err := JSON(tree); err != nil {
 		return nil, err
 	}
-	text, err := encode(node)
+	text, err := encode(yamlNode(tree))
 	return []byte(text), err
 }
 
@@ -45,44 +44,34 @@ func plainMerge(node *yaml.Node) {
 	}
 }
 
-// yamlNode builds nodes instead of passing the tree to the encoder, which quotes by the rules of
-// YAML 1.2.
-func yamlNode(tree any) (*yaml.Node, error) {
+// yamlNode builds the nodes of a tree, instead of passing it to the encoder, which quotes by the rules of YAML 1.2.
+func yamlNode(tree any) *yaml.Node {
 	node := &yaml.Node{}
-	add := func(child any) error {
-		made, err := yamlNode(child)
-		node.Content = append(node.Content, made)
-		return err
-	}
 	switch v := tree.(type) {
 	case string:
-		return textNode(v), nil
+		return textNode(v)
 	case []any:
 		node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
 		for _, child := range v {
-			if err := add(child); err != nil {
-				return nil, err
-			}
+			node.Content = append(node.Content, yamlNode(child))
 		}
 	case map[string]any:
 		node.Kind, node.Tag = yaml.MappingNode, "!!map"
 		for _, key := range sortedKeys(v) {
-			if err := errors.Join(add(key), add(v[key])); err != nil {
-				return nil, fmt.Errorf("%s: %w", key, err)
-			}
-			// As a key, a block would need the form with a question mark.
-			if name := node.Content[len(node.Content)-2]; name.Style == yaml.LiteralStyle {
+			name := textNode(key)
+			if name.Style == yaml.LiteralStyle { // as a key, a block would need the form with a question mark
 				name.Style = yaml.DoubleQuotedStyle
 			}
+			node.Content = append(node.Content, name, yamlNode(v[key]))
 		}
 	default:
-		text, err := JSON(tree)
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(text)}, err
+		text, _ := JSON(tree) // it is a tree
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(text)}
 	}
 	if len(node.Content) == 0 {
 		node.Style = yaml.FlowStyle
 	}
-	return node, nil
+	return node
 }
 
 // textNode chooses the style that keeps a text a text: plain if it cannot be misread, a block for

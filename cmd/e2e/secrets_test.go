@@ -138,9 +138,10 @@ func (h *fixture) secretData() map[string]string {
 	return textsOf(secret)
 }
 
-// D38, D40, D41, J9, J14: what lies in the Secret, what a schema marks with x-secret, and what looks like a secret by the name
-// of its key, as a key in PEM, or in a URL, is in no page, plan, explanation, render, drift, dump, metric, trace, error, Event,
-// object of kind Module or line of the log, through whatever door it came and wherever a chart or a hook has put it.
+// D38, D40, D41, J9, J14: what lies in the Secret, what a schema marks with x-secret, and what looks like a secret by
+// the name of its key, as a key in PEM, or in a URL, is in no page, plan, explanation, render, drift, dump, metric,
+// trace, error, Event, object of kind Module or line of the log, through whatever door it came and wherever a chart
+// or a hook has put it.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	h, traces := fixtureOn(t, devclustertest.Borrow(t), secretModules), newReceiver(t)
@@ -164,8 +165,9 @@ func TestNoSecretIsShown(t *testing.T) {
 	h.setSecret(map[string]string{"well": "token: " + plantedRefused + "\n"})
 	o.expect("ConfigMap and Secret are refused", "well.token: must have at most 40 characters")
 	o.expect("cannot use ***, nor")
-	h.setConfig(map[string]string{"well": "adminPassword: " + plantedRefused + "\nurl: ftp://somebody:planted-url-4fJ@example.com\n"})
-	o.expect("the ConfigMap is refused", "well.adminPassword: must have at most 40 characters", "ftp://somebody:***@example.com")
+	refused := "adminPassword: " + plantedRefused + "\nurl: ftp://somebody:planted-url-4fJ@example.com\n"
+	h.setConfig(map[string]string{"well": refused})
+	o.expect("the ConfigMap is refused", "well.adminPassword: must have at most 40 characters", "ftp://somebody:***@")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
 	must(t, err)
