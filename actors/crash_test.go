@@ -2,7 +2,6 @@ package actors_test
 
 import (
 	"flag"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -71,7 +70,7 @@ func everyThird(all []string) (some []string) {
 // left is what the operator has made of the cluster.
 func left(p *testkit.Played) string {
 	maps.DeleteFunc(p.Phases, func(_ string, phase view.Phase) bool { return phase == view.Disabled }) // one whose directory is gone has no actor after a start
-	return fmt.Sprint(p.Phases, p.Queues, p.Releases, p.ConfigMap, p.Converge.Phase, p.Converge.Ready)
+	return p.Left()
 }
 
 // crashScript has each kind of work that a lifecycle may have.

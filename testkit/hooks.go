@@ -15,7 +15,6 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -125,30 +124,12 @@ func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Resul
 		all.Values = append(all.Values, step.seen(c)...)
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
-		all.Kubectl = append(all.Kubectl, step.Kubectl...)
-	}
-	err = failed
-	if len(all.Kubectl) > 0 && failed == nil {
-		err = h.kubectl(all.Kubectl)
 	}
 	var errs [3]error
 	result.ValuesPatch, errs[0] = scenario.PatchOf(all.Values)
 	result.ConfigPatch, errs[1] = scenario.PatchOf(all.Config)
 	result.ObjectPatches, errs[2] = objectPatches(all.Objects)
-	return result, cmp.Or(err, errors.Join(errs[:]...))
-}
-
-// kubectl writes objects as a hook does that calls kubectl: the operator knows nothing of it.
-func (h *Hooks) kubectl(operations []any) error {
-	text, err := objectPatches(operations)
-	if err != nil {
-		return err
-	}
-	patches, err := objectpatch.Parse(text)
-	if err == nil {
-		_, err = h.cluster.Objects.ApplyObjectPatches(context.Background(), patches)
-	}
-	return err
+	return result, cmp.Or(failed, errors.Join(errs[:]...))
 }
 
 // objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.
@@ -171,15 +152,6 @@ func (h *Hooks) due(key string, times int, fails bool) bool {
 		h.runs[key]++
 	}
 	return times <= 0 || h.runs[key] <= times
-}
-
-// countObjects counts the objects in the snapshots of a context.
-func countObjects(c hooks.Context) int {
-	n := 0
-	for _, objects := range c.Snapshots {
-		n += len(objects)
-	}
-	return n
 }
 
 // Enabled implements work.HookRunner.

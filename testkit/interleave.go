@@ -3,11 +3,12 @@ package testkit
 import (
 	"flag"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"addon-operator/testkit/golden"
 )
 
 // ordered marks a script whose runs depend on the order of messages by their nature: its comment
@@ -56,13 +57,12 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	want := stage.Play(t, stage.Script, 0)
 	for seed := *firstSeedFlag; seed < *firstSeedFlag+seeds; seed++ {
 		got := stage.Play(t, stage.Script, seed)
-		problems := slices.Concat(got.Problems, want.differences(got))
+		a, b := want.Left(), got.Left()
 		if sameRuns {
-			problems = append(problems, want.runDifferences(got)...)
+			a, b = a+strings.Join(want.Runs, "\n"), b+strings.Join(got.Runs, "\n")
 		}
-		if len(problems) > 0 {
-			t.Fatalf("under seed %d the script ends differently (first: in the order of arrival; second: this one)\n  %s\ntrace:\n%s",
-				seed, strings.Join(problems, "\n  "), got.Trace)
+		if a != b || len(got.Problems) > 0 {
+			t.Fatalf("under seed %d the script ends differently than in the order of arrival\n%s\nproblems: %q\ntrace:\n%s", seed, golden.Diff(a, b), got.Problems, got.Trace)
 		}
 	}
 }

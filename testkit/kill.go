@@ -13,10 +13,9 @@ import (
 // (Trace.Muted). But its goroutines are in the process of the test, so they must be ended in good
 // order, at the same instant (endKilled), before the next operator can start (clearKilled).
 type killState struct {
-	stopping  bool // a stop had begun before the kill; it does the work of endKilled
-	ending    bool // endKilled settles, which calls endKilled again
-	killed    bool // and not started again since
-	restarted bool // and started again, as the leader
+	stopping bool // a stop had begun before the kill; it does the work of endKilled
+	ending   bool // endKilled settles, which calls endKilled again
+	killed   bool // and not started again since
 }
 
 // refuseIfDead keeps an actor of a dead operator from handling a message, by a panic, which the

@@ -140,7 +140,7 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 // started first, as a kubelet does with a container; it counts as the same replica, which leads.
 func (p *player) step(line string, do step, rest string) error {
 	if p.respawn && p.kill.killed && p.Operator == nil {
-		p.kill.killed, p.kill.restarted = false, true
+		p.kill.killed = false
 		if err := p.start(); err != nil {
 			return err
 		}

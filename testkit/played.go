@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -61,41 +62,10 @@ func (r *Played) lookAt(n *supervisor.Node) {
 	}
 }
 
-// differences compares what two plays of one script left: what a person would notice. How it came
-// to that, and when, may differ.
-func (r *Played) differences(other *Played) []string {
-	var list []string
-	compare := func(what, a, b string) {
-		if a != b {
-			list = append(list, what+": "+a+" and "+b)
-		}
-	}
-	for _, name := range keys(r.Phases, other.Phases) {
-		compare("phase of "+name, string(r.Phases[name]), string(other.Phases[name]))
-	}
-	for _, name := range keys(r.Releases, other.Releases) {
-		compare("release "+name, r.Releases[name], other.Releases[name])
-	}
-	for _, key := range keys(r.ConfigMap, other.ConfigMap) {
-		compare("key "+key+" of the ConfigMap", r.ConfigMap[key], other.ConfigMap[key])
-	}
-	for _, name := range keys(r.Queues, other.Queues) {
-		compare("queue "+name, r.Queues[name], other.Queues[name])
-	}
-	compare("converge", r.Converge.Phase, other.Converge.Phase)
-	return list
-}
-
-// runDifferences compares the hook runs of two plays: which contexts, and how often each.
-func (r *Played) runDifferences(other *Played) (list []string) {
-	for _, pair := range [][2]*Played{{r, other}, {other, r}} {
-		for _, run := range pair[0].Runs {
-			if !slices.Contains(pair[1].Runs, run) {
-				list = append(list, "only in one of them: "+run)
-			}
-		}
-	}
-	return list
+// Left is what a person would find after the play. How it came to that, and when, is not in it.
+func (r *Played) Left() string {
+	return fmt.Sprintf("converge: %s, ready %t\nphases: %v\nqueues: %v\nreleases: %v\nConfigMap: %v\n",
+		r.Converge.Phase, r.Converge.Ready, r.Phases, r.Queues, r.Releases, r.ConfigMap)
 }
 
 // keys are the keys of both maps, sorted, each once.

@@ -2,11 +2,8 @@ package testkit
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"addon-operator/hooks"
@@ -22,7 +19,6 @@ import (
 //	    config: []                # the patch for the ConfigMap
 //	    times: 1                  # only at its first run; always when it is absent
 //	    count: /dns/pods          # write how many objects the snapshots show, too
-//	    copy: /dns/names          # and their filter results, as a list
 //	enabled: "true"               # for enabled scripts
 //	enabledBy: b.wanted             # or the value of this path, as the script sees it; absent is true
 //	reason: no nodes              # what they write to MODULE_ENABLED_REASON
@@ -45,43 +41,21 @@ type scriptedRun struct {
 	Config []any `json:"config"`
 	// Objects are what the hook writes to KUBERNETES_PATCH_PATH.
 	Objects []any `json:"objects"`
-	// Kubectl is what the hook writes itself while it runs, in the same words.
-	Kubectl []any `json:"kubectl"`
 	Times   int   `json:"times"` // in how many of its first runs; 0: in all
 	// Count is a path: the number of objects in all snapshots is written there.
 	Count string `json:"count"`
-	// Copy is a path: the filter results in all snapshots are written there.
-	Copy string `json:"copy"`
 }
 
 // seen are the operations on values that depend on the snapshots in the context of the run.
-func (s scriptedRun) seen(c hooks.Context) (ops []any) {
-	add := func(path string, value any) {
-		ops = append(ops, map[string]any{"op": "add", "path": path, "value": value})
+func (s scriptedRun) seen(c hooks.Context) []any {
+	if s.Count == "" {
+		return nil
 	}
-	if s.Count != "" {
-		add(s.Count, int64(countObjects(c)))
+	n := 0
+	for _, objects := range c.Snapshots {
+		n += len(objects)
 	}
-	if s.Copy != "" {
-		add(s.Copy, filterResults(c))
-	}
-	return ops
-}
-
-// filterResults are those in the snapshots of a context, in the order of the bindings' names. It is
-// never nil, so that an empty list is written as one.
-func filterResults(c hooks.Context) []any {
-	list := []any{}
-	for _, name := range slices.Sorted(maps.Keys(c.Snapshots)) {
-		for _, o := range c.Snapshots[name] {
-			var result any
-			if err := json.Unmarshal(o.FilterResult, &result); err != nil {
-				result = err.Error()
-			}
-			list = append(list, result)
-		}
-	}
-	return list
+	return []any{map[string]any{"op": "add", "path": s.Count, "value": int64(n)}}
 }
 
 // parseScript returns nil for a file that is no scripted hook.

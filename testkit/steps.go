@@ -377,17 +377,24 @@ func stepPlan(p *player, name string) (err error) {
 // show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it
 // should be takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
 func (p *player) show() {
+	releases := p.releases.records()
 	if p.Operator == nil {
-		p.Trace.Add("the operator does not run; releases: %s", strings.Join(p.releases.records().describe(), " "))
+		p.Trace.Add("the operator does not run; releases: %s", strings.Join(releases.describe(), " "))
 		return
 	}
-	calm := calm{releases: p.releases.records()}
+	calm := map[string][]string{} // names by what they are
 	p.Visit(func(n *supervisor.Node) {
 		path := strings.TrimPrefix(n.Path, "operator/")
 		switch status := n.Status.(type) {
 		case view.ModuleStatus, view.QueueStatus:
-			if !calm.add(path, n.Status) {
-				p.Trace.Add("%s: %s", path, n.Status)
+			name := path[strings.LastIndex(path, "/")+1:]
+			switch text := n.Status.String(); text {
+			case "ready", "disabled", "empty":
+				calm[text] = append(calm[text], name)
+			case fmt.Sprintf("ready revision=%d", releases.revision(name)):
+				calm["ready"] = append(calm["ready"], fmt.Sprintf("%s.v%d", name, releases.revision(name)))
+			default:
+				p.Trace.Add("%s: %s", path, text)
 			}
 		case view.ConvergeStatus, supervisor.RunStatus:
 			p.Trace.Add("%s: %s", path, n.Status)
@@ -402,51 +409,19 @@ func (p *player) show() {
 	for _, h := range p.Operator.HangingHooks() {
 		p.Trace.Add("%s", h)
 	}
-	p.Trace.Add("%s", calm)
-	p.showData("configmap", p.Cluster.ConfigMap.Data())
-	p.showData("secret", p.Cluster.Secret.Data())
-}
-
-// calm is what a line is enough for.
-type calm struct {
-	ready, disabled []string // modules
-	empty           []string // queues
-	releases        records
-}
-
-// add reports whether an actor is one of those.
-func (c *calm) add(path string, status fmt.Stringer) bool {
-	name := path[strings.LastIndex(path, "/")+1:]
-	switch status.String() {
-	case "ready":
-		c.ready = append(c.ready, name)
-	case fmt.Sprintf("ready revision=%d", c.releases.revision(name)):
-		c.ready = append(c.ready, fmt.Sprintf("%s.v%d", name, c.releases.revision(name)))
-	case "disabled":
-		c.disabled = append(c.disabled, name)
-	case "empty":
-		c.empty = append(c.empty, name)
-	default:
-		return false
+	if empty := calm["empty"]; len(empty) > 1 || len(empty) == 1 && empty[0] != messages.MainQueue {
+		calm["empty queues"] = empty
 	}
-	return true
-}
-
-// String is the line; that main is empty, and no other queue is there, it leaves out.
-func (c calm) String() string {
-	if len(c.empty) == 1 && c.empty[0] == messages.MainQueue {
-		c.empty = nil
-	}
+	calm["other releases"] = releases.describe(calm["ready"]...)
 	var all []string
-	for _, part := range []struct {
-		what  string
-		names []string
-	}{{"ready", c.ready}, {"disabled", c.disabled}, {"other releases", c.releases.describe(c.ready...)}, {"empty queues", c.empty}} {
-		if len(part.names) > 0 {
-			all = append(all, part.what+": "+strings.Join(part.names, " "))
+	for _, what := range []string{"ready", "disabled", "other releases", "empty queues"} {
+		if names := calm[what]; len(names) > 0 {
+			all = append(all, what+": "+strings.Join(names, " "))
 		}
 	}
-	return cmp.Or(strings.Join(all, "; "), "no module and no release")
+	p.Trace.AddLine(cmp.Or(strings.Join(all, "; "), "no module and no release"))
+	p.showData("configmap", p.Cluster.ConfigMap.Data())
+	p.showData("secret", p.Cluster.Secret.Data())
 }
 
 func (p *player) showData(what string, data map[string]string) {

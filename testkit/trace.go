@@ -3,6 +3,7 @@ package testkit
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,23 +18,16 @@ func NewTrace() *scenario.Trace {
 		if strings.HasPrefix(line, heading) {
 			return line
 		}
-		return fmt.Sprintf("%6s  %s", time.Since(began).Round(time.Millisecond), withoutVersions(line))
+		return fmt.Sprintf("%6s  %s", time.Since(began).Round(time.Millisecond), versions.ReplaceAllString(line, "resourceVersion N"))
 	}}
 }
 
 // heading begins a line that is a step of the script.
 const heading = "> "
 
-// withoutVersions takes the numbers of versions out of a line: the API server in memory counts
-// writes, and with a number each write before it, whatever for, would change the trace.
-func withoutVersions(line string) string {
-	const mark = "resourceVersion "
-	before, after, found := strings.Cut(line, mark)
-	if !found {
-		return line
-	}
-	return before + mark + "N" + withoutVersions(strings.TrimLeft(after, "0123456789"))
-}
+// versions are numbers that would change the trace with each write before them, whatever for: the API server in memory
+// counts writes.
+var versions = regexp.MustCompile(`resourceVersion \d+`)
 
 // sortInstants sorts the neighbouring lines that have the same time; headings stay where they are.
 func sortInstants(trace string) string {

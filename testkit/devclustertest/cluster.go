@@ -62,6 +62,14 @@ func StartWithNode(t testing.TB) *Cluster {
 
 func startOwn(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
+	cluster := startIn(t, t.TempDir(), flags...)
+	t.Cleanup(func() { cluster.Kill(t) })
+	return cluster
+}
+
+// startIn starts a cluster that the test may kill.
+func startIn(t testing.TB, dir string, flags ...string) *Cluster {
+	t.Helper()
 	skipWhenShort(t)
 	root, err := repositoryRoot()
 	if err == nil {
@@ -70,47 +78,27 @@ func startOwn(t testing.TB, flags ...string) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := start(root, t.TempDir(), flags...)
+	cluster, err := start(root, dir, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster.own = true
-	t.Cleanup(func() { cluster.Kill(t) })
 	return cluster
 }
-
-// idle are the clusters that tests have given back. None of them runs longer than the test binary.
-var idle = sync.OnceValue(func() *pool { return &pool{borrowed: make(chan struct{}, atATime)} })
 
 // atATime is how many clusters the tests of one binary borrow at the same time: a start costs more
 // than the wait.
 const atATime = 2
 
-// pool holds clusters between the tests that borrow them.
-type pool struct {
-	borrowed chan struct{} // one element for each cluster that is borrowed
-	mu       sync.Mutex
-	clusters []*Cluster // that run, and that no test uses
-}
-
-// take returns the cluster that was given back last; nil when there is none.
-func (p *pool) take() *Cluster {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.clusters) == 0 {
-		return nil
+// slots has an element for each cluster that a test may borrow: one that runs, or nil where the test has to start it. None
+// runs longer than the test binary.
+var slots = sync.OnceValue(func() chan *Cluster {
+	all := make(chan *Cluster, atATime)
+	for range atATime {
+		all <- nil
 	}
-	last := len(p.clusters) - 1
-	cluster := p.clusters[last]
-	p.clusters = p.clusters[:last]
-	return cluster
-}
-
-func (p *pool) give(c *Cluster) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clusters = append(p.clusters, c)
-}
+	return all
+})
 
 // Borrow returns a cluster that no other test uses at the same time, which the test may Kill and
 // Restart, as one of StartOwn. But earlier tests of the binary may have used it, and left objects
@@ -119,42 +107,32 @@ func (p *pool) give(c *Cluster) {
 func Borrow(t testing.TB) *Cluster {
 	t.Helper()
 	skipWhenShort(t)
-	idle().borrowed <- struct{}{}
-	t.Cleanup(func() { <-idle().borrowed })
-	cluster := idle().take()
+	cluster := <-slots()
+	if cluster == nil { // another one may run
+		select {
+		case cluster = <-slots():
+			slots() <- nil
+		default:
+		}
+	}
+	running := cluster
+	t.Cleanup(func() { slots() <- running })
 	if cluster == nil {
-		cluster = startBorrowed(t)
+		dir, err := os.MkdirTemp("", tempPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster = startIn(t, dir, "--rm")
 	}
 	t.Cleanup(func() {
 		cluster.Resume(t)
-		if cluster.runs() && !t.Failed() {
-			idle().give(cluster)
+		if running = cluster; cluster.runs() && !t.Failed() {
 			return
 		}
+		running = nil
 		cluster.Kill(t)
 		_ = os.RemoveAll(cluster.dir) // what stays is removed by a later sweep
 	})
-	return cluster
-}
-
-func startBorrowed(t testing.TB) *Cluster {
-	t.Helper()
-	root, err := repositoryRoot()
-	if err == nil {
-		err = build(root, ofVersion(buildCluster))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", tempPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := start(root, dir, "--rm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.own = true
 	return cluster
 }
 

@@ -20,9 +20,10 @@ func TestBorrowedClusterServesOneTestAfterTheOther(t *testing.T) {
 		if second := Borrow(t); second != first {
 			t.Error("another cluster was started, though one was given back")
 		}
-		if idle().take() != nil {
+		if other := <-slots(); other != nil {
 			t.Error("the borrowed cluster is there for others")
 		}
+		slots() <- nil
 	})
 	t.Run("killed", func(t *testing.T) { // kube has the test in which it comes back
 		cluster := Borrow(t)
@@ -32,8 +33,13 @@ func TestBorrowedClusterServesOneTestAfterTheOther(t *testing.T) {
 			t.Error("the API server answers after Kill")
 		}
 	})
-	if idle().take() != nil {
-		t.Error("a killed cluster was given back")
+	for range atATime {
+		if <-slots() != nil {
+			t.Error("a killed cluster was given back")
+		}
+	}
+	for range atATime {
+		slots() <- nil
 	}
 	if _, err := os.Stat(first.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory of a killed cluster: %v", err)

@@ -48,10 +48,9 @@ func (c call) String() string { return strings.TrimSpace(c.command + " " + strin
 //
 //	bin/NAME                   the script
 //	calls/NAME/stdout.I        what answer I writes; stderr.I likewise
-//	calls/NAME/K               the arguments of call K, from 1, each ended by a zero byte
-//	calls/NAME/K.stdin, .unfit what it read; that it had no answer
+//	calls/NAME/K/args          the arguments of call K, from 1, each ended by a zero byte
+//	calls/NAME/K/stdin, unfit  what it read; that it had no answer
 //	calls/NAME/used.I.N        answer I was given N times; only for answers with times
-//	calls/NAME/last            a call from which on to look for a free K
 type Commands struct {
 	dir      string
 	commands map[string]Answers
@@ -90,11 +89,11 @@ func (s *Commands) Write() error {
 				pattern = shellPattern(*a.Args)
 			}
 			if a.Stdin {
-				stdin = `head -c 1048576 >"$d/$k.stdin"; `
+				stdin = `head -c 1048576 >"$k/stdin"; `
 			}
 			script += fmt.Sprintf("case \"$*\" in %s) if claim %d %d; then %scat \"$d/stdout.%d\"; cat \"$d/stderr.%d\" >&2; exit %d; fi;; esac\n", pattern, i, a.Times, stdin, i, i, a.Exit)
 		}
-		script += fmt.Sprintf(": >\"$d/$k.unfit\"\necho \"%s: the test has no answer for: $*\" >&2\nexit 1\n", name)
+		script += fmt.Sprintf(": >\"$k/unfit\"\necho \"%s: the test has no answer for: $*\" >&2\nexit 1\n", name)
 		if err := s.program(name, script); err != nil {
 			return err
 		}
@@ -110,27 +109,22 @@ func (s *Commands) program(name, script string) error {
 	return os.WriteFile(filepath.Join(s.Bin(), name), []byte(script), 0o755)
 }
 
-// standInStart notes the call in a file of its number, and has the function claim ANSWER TIMES,
-// which succeeds at most TIMES times, or always for 0. ln and mkdir fail if there is such a file or
-// directory, so they count correctly when hooks call at the same time. The file has its content
-// when it gets its number: a script that is killed leaves no number without a call. The file last
-// avoids checking each earlier number; it may be out of date without harm. PATH is set to that
-// of the test's process, or the script would call stand-ins for ln, mkdir, cat and head.
+// standInStart notes the call in a directory of its number, and has the function claim ANSWER TIMES,
+// which succeeds at most TIMES times, or always for 0. mkdir fails if there is such a
+// directory, so it counts correctly when hooks call at the same time. PATH is set to that
+// of the test's process, or the script would call stand-ins for mkdir, cat and head.
 //
 // Its parameters are that PATH, the directory of the notes, mostCalls and the name.
 const standInStart = `#!/bin/sh
 PATH=%s
 d=%s
-k=1
-[ ! -s "$d/last" ] || read -r k <"$d/last"
-rm -f "$d/new.$$" # of a process that was killed: writing to it would change its call
-for a do printf '%%s\000' "$a"; done >"$d/new.$$"
-until why=$(ln "$d/new.$$" "$d/$k" 2>&1); do
-  [ -e "$d/$k" ] || { echo "%[4]s: $why" >&2; exit 1; } # the file system has no hard links, or is full
-  k=$((k + 1))
-  [ $k -le %[3]d ] || { echo "%[4]s: too many calls for one test" >&2; exit 1; }
+n=1
+until [ ! -e "$d/$n" ] && mkdir "$d/$n" 2>/dev/null; do
+  n=$((n + 1))
+  [ $n -le %d ] || { echo "%s: too many calls for one test" >&2; exit 1; }
 done
-echo "$k" >"$d/last"
+k=$d/$n
+for a do printf '%%s\000' "$a"; done >"$k/args"
 claim() {
   [ "$2" -gt 0 ] || return 0
   n=1
@@ -177,17 +171,17 @@ func textOf(value any) string {
 func (s *Commands) take() (calls []call) {
 	for _, name := range slices.Sorted(maps.Keys(s.commands)) {
 		for {
-			path := filepath.Join(s.notes(name), strconv.Itoa(s.read[name]+1))
-			args, err := os.ReadFile(path)
-			if err != nil {
+			dir := filepath.Join(s.notes(name), strconv.Itoa(s.read[name]+1))
+			if _, err := os.Stat(dir); err != nil {
 				break
 			}
 			s.read[name]++
+			args, _ := os.ReadFile(filepath.Join(dir, "args")) // a script that was killed may have none
 			c := call{command: name, args: strings.Split(string(args), "\x00")}
 			c.args = c.args[:len(c.args)-1]
-			stdin, _ := os.ReadFile(path + ".stdin") // it is there when it was asked for
+			stdin, _ := os.ReadFile(filepath.Join(dir, "stdin")) // it is there when it was asked for
 			c.stdin = string(stdin)
-			_, err = os.Stat(path + ".unfit")
+			_, err := os.Stat(filepath.Join(dir, "unfit"))
 			c.unfit = err == nil
 			calls = append(calls, c)
 		}
