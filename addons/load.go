@@ -17,22 +17,6 @@ import (
 	"addon-operator/values"
 )
 
-// read parses the values.yaml of every root (A13). It reads all of them even if one is wrong, to
-// report all errors.
-func (s *static) read(dirs Dirs, roots []string) error {
-	var errs []error
-	for _, root := range roots {
-		path := commonPath(root)
-		one, err := rootValues{path: path, shown: dirs.Shown(path)}.again()
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		*s = append(*s, one)
-	}
-	return errors.Join(errs...)
-}
-
 // commonPath is the path of the values.yaml of a root.
 func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
 
@@ -149,40 +133,34 @@ func fileStamp(path string) string {
 // are the chart's. It needs all modules, also those that are broken: their sections are not
 // unknown.
 func (t *Tree) warnUnknownFlags() {
-	all := slices.Concat(t.Modules, t.Broken)
-	known := make([]string, 0, len(all))
-	for _, m := range all {
-		known = append(known, values.FlagKey(m.Key))
+	var keys, flags []string
+	for _, m := range slices.Concat(t.Modules, t.Broken) {
+		keys, flags = append(keys, m.Key), append(flags, values.FlagKey(m.Key))
 	}
-	for _, m := range all {
+	for _, m := range slices.Concat(t.Modules, t.Broken) {
 		for _, flag := range m.others {
 			own := values.FlagKey(m.Key)
-			if strings.HasSuffix(flag, values.FlagKey("")) && values.Nearest(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+			if strings.HasSuffix(flag, values.FlagKey("")) && values.Nearest(flag, []string{own}) != "" && !slices.Contains(flags, flag) {
 				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", m.Shown(m.valuesFile()), flag, own)
 			}
 		}
 	}
-	keys := make([]string, 0, len(all))
-	for _, m := range all {
-		keys = append(keys, m.Key)
+	unknown := func(root rootValues, what, name, ignored string, known []string) {
+		if meant := values.Nearest(name, known); meant != "" {
+			ignored += "; did you mean " + meant + "?"
+		}
+		t.warn("%s has %s %s, but no such module exists; %s", root.shown, what, name, ignored)
 	}
 	for _, root := range t.common {
 		for _, key := range slices.Sorted(maps.Keys(root.document.Sections)) {
-			if key == values.GlobalKey || slices.Contains(keys, key) {
-				continue
+			if key != values.GlobalKey && !slices.Contains(keys, key) {
+				unknown(root, "values for", key, "they are ignored", keys)
 			}
-			fix := values.DidYouMean(key, keys, "name a module, or remove them")
-			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", root.shown, key, fix)
 		}
 		for _, flag := range slices.Sorted(maps.Keys(root.document.Flags)) {
-			if slices.Contains(known, flag) {
-				continue
+			if !slices.Contains(flags, flag) {
+				unknown(root, "the flag", flag, "it is ignored", flags)
 			}
-			hint := ""
-			if meant := values.Nearest(flag, known); meant != "" {
-				hint = "; did you mean " + meant + "?"
-			}
-			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", root.shown, flag, hint)
 		}
 	}
 }
@@ -198,7 +176,6 @@ func (t *Tree) loadGlobal(dir string) error {
 	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
-	t.Global.files = look(dir, contents{})
 	t.Global.Schemas, err = t.loadSchemas(dir, t.dirs.Shown)
 	return err
 }

@@ -29,10 +29,15 @@ var errUnstable = errors.New("its files keep changing; write them at once, for e
 func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
 	before := targets(dirs)
 	for range unstableReads {
-		next, err := refreshOnce(t, dirs)
+		r := refresh{before: t, next: &Tree{dirs: dirs}}
+		err := r.read()
 		now := targets(dirs)
-		if slices.Equal(now, before) {
-			return next, err
+		switch {
+		case !slices.Equal(now, before):
+		case err != nil:
+			return nil, err
+		default:
+			return r.next, nil
 		}
 		before = now
 	}
@@ -46,26 +51,6 @@ func targets(dirs Dirs) (targets []string) {
 		targets = append(targets, target, fileStamp(commonPath(dir)))
 	}
 	return targets
-}
-
-// refreshOnce is Refresh for roots that stay.
-func refreshOnce(t *Tree, dirs Dirs) (*Tree, error) {
-	next := &Tree{dirs: dirs}
-	entries, misnamed, err := next.find()
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range misnamed {
-		next.problem(&next.Global.Problems, "%v", err)
-	}
-	r := refresh{before: t, next: next, dirs: dirs}
-	r.common()
-	r.global()
-	for _, m := range entries {
-		r.module(t.Module(m.Name), m)
-	}
-	next.warnUnknownFlags()
-	return next, nil
 }
 
 // Module finds a module by its name; nil when there is none. It is a part of the tree.
@@ -82,22 +67,47 @@ func (t *Tree) Module(name string) *Module {
 // that did, which becomes one of its problems.
 type refresh struct {
 	before, next *Tree
-	dirs         Dirs
+	first        bool    // nothing was loaded before: what does not load is an error
+	errs         []error // of the first load
 }
 
-// common reads the values.yaml of the roots. One that is wrong keeps its last version, without
+// read computes all of it. Its error is about roots that cannot be read.
+func (r *refresh) read() error {
+	entries, misnamed, unread := r.next.find()
+	for _, err := range misnamed {
+		r.refuse(err, err.Error())
+	}
+	r.common()
+	r.global()
+	for _, m := range entries {
+		r.module(r.before.Module(m.Name), m)
+	}
+	r.next.warnUnknownFlags()
+	return unread
+}
+
+// refuse reports what is not in force: with the first load an error, later a problem in these words.
+func (r *refresh) refuse(err error, text string) {
+	if r.first {
+		r.errs = append(r.errs, err)
+		return
+	}
+	r.next.problem(&r.next.Global.Problems, "%s", text)
+}
+
+// common reads the values.yaml of the roots (A13). One that is wrong keeps its last version, without
 // affecting those of other roots.
 func (r *refresh) common() {
 	t := r.next
-	for _, root := range r.dirs.Modules {
+	for _, root := range t.dirs.Modules {
 		path := commonPath(root)
-		before := rootValues{path: path, shown: r.dirs.Shown(path)}
+		before := rootValues{path: path, shown: t.dirs.Shown(path)}
 		if i := slices.IndexFunc(r.before.common, func(r rootValues) bool { return r.path == path }); i >= 0 {
 			before = r.before.common[i]
 		}
 		now, err := before.again()
 		if err != nil {
-			t.problem(&t.Global.Problems, "%s", kept(err))
+			r.refuse(err, kept(err))
 			now = before
 		}
 		t.common = append(t.common, now)
@@ -107,35 +117,33 @@ func (r *refresh) common() {
 // global compares the files of global hooks and schemas. Its static values always are those of the
 // roots, which common has read.
 func (r *refresh) global() {
-	t, before := r.next, r.before
+	t, before, dir := r.next, r.before.Global, absolute(r.next.dirs.Global)
 	problems := t.Global.Problems // of the values.yaml of the roots
-	files := look(before.Global.Dir, before.Global.files)
-	next := before.Global
-	next.refused = nil
+	files := look(dir, before.files)
+	next := before
+	next.refused, next.files = nil, files
 	var err error
-	if files.all != before.Global.files.all {
+	if files.all != before.files.all {
 		var fresh Tree
-		err = stable(func() contents { return look(before.Global.Dir, files) }, func(read contents) error {
-			fresh = Tree{dirs: r.dirs, common: t.common}
-			err := fresh.loadGlobal(r.dirs.Global)
+		err = stable(func() contents { return look(dir, files) }, func(read contents) error {
+			fresh = Tree{dirs: t.dirs, common: t.common}
+			err := fresh.loadGlobal(dir)
 			fresh.Global.files = read
-			if lost := read.lost(before.Global.Dir, before.Global.files); lost != "" && err == nil {
-				err = lostError{before.Global.Dir, lost, r.dirs.Shown(before.Global.Dir)}
+			if lost := read.lost(dir, before.files); lost != "" && err == nil {
+				err = lostError{dir, lost, t.dirs.Shown(dir)}
 			}
 			return err
 		})
-		if err == nil {
+		if next = before; err == nil || r.first {
 			next, t.Warnings, t.Problems = fresh.Global, append(t.Warnings, fresh.Warnings...), append(t.Problems, fresh.Problems...)
 		}
-	} else {
-		next.files = files
 	}
 	next.Static = t.common.globalSections()
 	t.Global = next
 	t.Global.Problems = problems
 	if err != nil {
 		t.Global.refused = &Global{HooksDir: next.HooksDir, files: files, Static: next.Static}
-		t.problem(&t.Global.Problems, "%s", kept(err))
+		r.refuse(err, kept(err))
 	}
 }
 
@@ -155,17 +163,20 @@ func (r *refresh) module(old *Module, m Module) {
 	}
 	fresh, one := m, Tree{}
 	err := stable(func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
-		one = Tree{dirs: r.dirs, common: t.common}
+		one = Tree{dirs: t.dirs, common: t.common}
 		fresh, err = readAgain(&one, m, read, old)
 		return err
 	})
+	if err == nil || r.first {
+		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)
+	}
 	switch {
 	case err == nil:
-		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)
 		t.add(fresh)
 	case old == nil:
-		t.problem(&t.Global.Problems, "module %s is not in force: %s", m.Name, oneLine(err))
-		t.Broken = append(t.Broken, m)
+		t.combine(&fresh)
+		t.Broken = append(t.Broken, fresh)
+		r.refuse(err, "module "+m.Name+" is not in force: "+oneLine(err))
 	default:
 		last := old.placed(m)
 		t.keep(&last, err)
