@@ -66,23 +66,19 @@ func NewRunner(options Options) (*Runner, error) {
 	}
 	// Hooks are started in other directories, so a relative path would lead elsewhere.
 	path, err := filepath.Abs(options.TmpDir)
+	if err == nil {
+		err = os.MkdirAll(path, 0o700)
+	}
+	if err == nil {
+		err = checkOwner(path)
+	}
+	if err == nil {
+		err = checkWritable(path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
-	}
-	options.TmpDir = path
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
-	}
-	if err := checkOwner(path); err != nil {
 		return nil, fmt.Errorf("directory for temporary files %s: %w", path, err)
 	}
-	probe, err := makeRunDir(path, "probe", 0)
-	if err != nil {
-		return nil, fmt.Errorf("directory for temporary files %s cannot be written to: %w", path, err)
-	}
-	if err := probe.remove(); err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
-	}
+	options.TmpDir = path
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}

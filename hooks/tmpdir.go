@@ -28,6 +28,15 @@ func checkOwner(path string) error {
 	return nil
 }
 
+// checkWritable makes and removes a directory of a run.
+func checkWritable(path string) error {
+	probe, err := makeRunDir(path, "probe", 0)
+	if err != nil {
+		return fmt.Errorf("it cannot be written to: %w", err)
+	}
+	return probe.remove()
+}
+
 func checkOwned(info os.FileInfo, err error) error {
 	if err != nil {
 		return err
