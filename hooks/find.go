@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -22,10 +21,9 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 	if root == "" {
 		return nil, nil, nil
 	}
-	given := root
 	root, err = filepath.Abs(root)
 	if err != nil {
-		return nil, nil, &fs.PathError{Op: hooksDirectory, Path: given, Err: err}
+		return nil, nil, err
 	}
 	// The tree is opened through DirFS because that follows root itself when it is a link, as links
 	// to whole modules are.
@@ -45,13 +43,16 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 		case !utf8.ValidString(entry.Name()):
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
 			unused = append(unused, Unused{file, "has a name that is not UTF-8, so it is not a hook; rename it"})
-			return leaveOut(entry)
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		case entry.IsDir():
 			return nil
 		}
 		reason, err := whyNoHook(file.Path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		if reason != "" {
 			unused = append(unused, Unused{file, reason})
@@ -61,15 +62,11 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 		return nil
 	})
 	if err != nil {
-		return nil, unused, &fs.PathError{Op: hooksDirectory, Path: root, Err: err}
+		return nil, unused, &fs.PathError{Op: "hooks directory", Path: root, Err: err} // the caller may know it by another name
 	}
 	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
 	return files, unused, nil
 }
-
-// hooksDirectory begins the error of [Find], a *fs.PathError: the caller may know the directory by
-// another name.
-const hooksDirectory = "hooks directory"
 
 // Unused is a file that looks like a hook and is none.
 type Unused struct {
@@ -86,14 +83,6 @@ func (u Unused) Called(name string) string {
 		name = strconv.Quote(name)
 	}
 	return name + " " + u.reason
-}
-
-// leaveOut is what fs.WalkDir gets to continue behind an entry: behind all of a directory.
-func leaveOut(entry fs.DirEntry) error {
-	if entry.IsDir() {
-		return fs.SkipDir
-	}
-	return nil
 }
 
 // skippedDirectory reports whether a directory never contains hooks: hidden ones, libraries of
@@ -116,9 +105,6 @@ func whyNoHook(path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "is a broken link, so it is not a hook", nil
 	case err != nil:
-		if about, ok := errors.AsType[*fs.PathError](err); ok {
-			err = about.Err // the caller names the file
-		}
 		return "", err
 	case info.IsDir():
 		return "is a link to a directory, which is not searched for hooks; copy the directory or link its files", nil

@@ -256,40 +256,38 @@ func addTree(dir *runDir, variable string, tree any) error {
 // one run of the hook shows all mistakes (D26). Object patches are parsed later (package
 // objectpatch): here only their size is checked.
 func readRun(dir *runDir, result *Result) error {
-	var problems [4]error
-	result.ValuesPatch, problems[0] = readPatch(dir, envValuesPatch, result)
-	result.ConfigPatch, problems[1] = readPatch(dir, envConfigPatch, result)
-	metrics, err := dir.result(envMetrics)
-	if err == nil {
-		var warnings []string
-		result.Metrics, warnings, err = ParseMetrics(metrics)
+	read := func(variable string, parse func(data []byte) (warnings []string, err error)) error {
+		data, err := dir.result(variable)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", envMetrics, err)
+			return err
 		}
-		result.warn(envMetrics, warnings)
+		warnings, err := parse(data)
+		for _, warning := range warnings {
+			result.Warnings = append(result.Warnings, variable+": "+warning)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", variable, err)
+		}
+		return nil
 	}
-	problems[2] = err
-	result.ObjectPatches, problems[3] = dir.result(envObjectPatch)
-	return errors.Join(problems[:]...)
-}
-
-func readPatch(dir *runDir, variable string, result *Result) (values.Patch, error) {
-	data, err := dir.result(variable)
-	if err != nil {
-		return nil, err
+	patch := func(into *values.Patch) func([]byte) ([]string, error) {
+		return func(data []byte) (warnings []string, err error) {
+			*into, warnings, err = values.ParsePatch(data)
+			return warnings, err
+		}
 	}
-	patch, warnings, err := values.ParsePatch(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", variable, err)
-	}
-	result.warn(variable, warnings)
-	return patch, nil
-}
-
-func (r *Result) warn(variable string, warnings []string) {
-	for _, warning := range warnings {
-		r.Warnings = append(r.Warnings, variable+": "+warning)
-	}
+	return errors.Join(
+		read(envValuesPatch, patch(&result.ValuesPatch)),
+		read(envConfigPatch, patch(&result.ConfigPatch)),
+		read(envMetrics, func(data []byte) (warnings []string, err error) {
+			result.Metrics, warnings, err = ParseMetrics(data)
+			return warnings, err
+		}),
+		read(envObjectPatch, func(data []byte) ([]string, error) {
+			result.ObjectPatches = data
+			return nil, nil
+		}),
+	)
 }
 
 // environment returns the variables that a process gets in addition to what it inherits from the
