@@ -20,9 +20,6 @@ import (
 // commonPath is the path of the values.yaml of a root.
 func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
 
-// globalSections are the layers of the section "global", lowest first.
-func (s static) globalSections() []values.Layer { return s.sections(values.GlobalKey) }
-
 // sections are the layers of one key, lowest first.
 func (s static) sections(key string) []values.Layer {
 	var layers []values.Layer
@@ -38,7 +35,7 @@ func (s static) sections(key string) []values.Layer {
 // empty document. In the file of a module only the keys of that module count: the rest belongs to
 // the chart (D5). A file without content that is younger than a second is probably being written, so
 // it is read again until it has content, or is older: at a start nothing is known of its values.
-func readValues(path, shown string, only ...string) (doc values.Document, without absence, err error) {
+func readValues(path, shown string, only ...string) (doc values.Document, without string, err error) {
 	data, err := readFile(path)
 	for range unstableReads {
 		if err != nil || charts.HasContent(data) || !justWritten(path) {
@@ -66,18 +63,13 @@ func justWritten(path string) bool {
 	return err == nil && time.Since(info.ModTime()) < unstableReads*unstablePause
 }
 
-// absence is why a values.yaml has no values at all; "" if it has content.
-type absence string
-
-const (
-	noFile    absence = "missing"
-	noContent absence = "empty"
-)
+// Why a values.yaml has no values at all; "" if it has content.
+const noFile, noContent = "missing", "empty"
 
 // emptied is the error for a values.yaml that had values and has none now. That is no order to
 // remove them, which may disable modules and uninstall their releases: a file that is being written
 // looks the same, for as long as its writer is slow (P8).
-func emptied(shown string, without absence) error {
+func emptied(shown, without string) error {
 	return fmt.Errorf("values file %s is %s, but it had values; restore them before the operator restarts, or write {} to remove them", shown, without)
 }
 
@@ -172,7 +164,7 @@ func (t *Tree) loadGlobal(dir string) error {
 	if err != nil {
 		return err
 	}
-	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.globalSections()}
+	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.sections(values.GlobalKey)}
 	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}

@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // unstableReads and unstablePause are how often files that change while they are read are read
@@ -129,16 +132,13 @@ func (r *refresh) global() {
 			fresh = Tree{dirs: t.dirs, common: t.common}
 			err := fresh.loadGlobal(dir)
 			fresh.Global.files = read
-			if lost := read.lost(dir, before.files); lost != "" && err == nil {
-				err = lostError{dir, lost, t.dirs.Shown(dir)}
-			}
-			return err
+			return cmp.Or(err, read.lostSince(before.files, dir, t.dirs.Shown(dir)))
 		})
 		if next = before; err == nil || r.first {
 			next, t.Warnings, t.Problems = fresh.Global, append(t.Warnings, fresh.Warnings...), append(t.Problems, fresh.Problems...)
 		}
 	}
-	next.Static = t.common.globalSections()
+	next.Static = t.common.sections(values.GlobalKey)
 	t.Global = next
 	t.Global.Problems = problems
 	if err != nil {
@@ -185,31 +185,22 @@ func (r *refresh) module(old *Module, m Module) {
 }
 
 // readAgain reads a module whose files are those that were looked at. It fails when the module is gone,
-// and when it has lost content since the old version.
+// and when it has lost content since the old version. A module may lose its values.yaml: its
+// directory is replaced as a whole.
 func readAgain(t *Tree, m Module, read contents, old *Module) (Module, error) {
 	if err := t.readModule(&m); err != nil {
 		return m, err
 	}
-	if m.Gone() {
-		return m, fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
-	}
 	m.files = read
-	return m, lostSince(old, m)
-}
-
-// lostSince returns why a version of a module must not replace the old one: it has lost content. A
-// module may lose its values.yaml: its directory is replaced as a whole.
-func lostSince(old *Module, m Module) error {
-	if old == nil {
-		return nil
+	switch {
+	case m.Gone():
+		return m, fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
+	case old == nil:
+		return m, nil
+	case m.ownEmpty && hasValues(old.own):
+		return m, emptied(m.Shown(m.valuesFile()), noContent)
 	}
-	if m.ownEmpty && hasValues(old.own) {
-		return emptied(m.Shown(m.valuesFile()), noContent)
-	}
-	if lost := m.files.lost(m.Dir, old.files); lost != "" {
-		return lostError{m.Dir, lost, m.Shown(m.Dir)}
-	}
-	return nil
+	return m, read.lostSince(old.files, m.Dir, m.Shown(m.Dir))
 }
 
 // placed returns the module as it was loaded, in the directory in which it was found now.
@@ -271,52 +262,37 @@ const keptBecause = "changed on disk, but not in force; the last version that lo
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // stable calls read until the files are the same before and after: it must not see half of a
-// change. An error of read counts only then, because a file that is half written rarely parses;
-// content that was lost just now may come back in a moment.
+// change. An error of read counts only then, because a file that is half written rarely parses.
 func stable(look func() contents, read func(contents) error) error {
 	before := look()
-	last := errUnstable
 	for range unstableReads {
 		err := read(before)
 		after := look()
-		last = errUnstable
 		if after.stamp == before.stamp && after.all == before.all {
-			lost, ok := errors.AsType[lostError](err)
-			if !ok || !lost.justNow() {
-				return err
-			}
-			last = err
+			return err
 		}
 		before = after
 		time.Sleep(unstablePause)
 	}
-	return last
+	return errUnstable
 }
 
-// lostError is why a tree that has lost content is not in force, see contents.lost. shown is the
+// lostSince is why a tree that has lost content must not be in force, see contents.lost. shown is the
 // directory as messages name it.
-type lostError struct{ dir, lost, shown string }
-
-// Error implements error.
-func (e lostError) Error() string {
-	name := e.shown + "/" + e.lost
-	if strings.HasSuffix(e.lost, "/") {
-		return name + " has no files, but it had some; restore them, or write a file with a comment there " +
-			"if what came from them is to be deleted"
+func (c contents) lostSince(before contents, dir, shown string) error {
+	lost := c.lost(dir, before)
+	if lost == "" {
+		return nil
 	}
-	if info, err := os.Stat(filepath.Join(e.dir, e.lost)); err != nil || !info.Mode().IsRegular() {
-		return name + " is not a file any more, nor a link to one; restore it, or remove it"
+	name := shown + "/" + lost
+	info, err := os.Stat(filepath.Join(dir, lost))
+	switch {
+	case strings.HasSuffix(lost, "/"):
+		return fmt.Errorf("%s has no files, but it had some; restore them, or write a file with a comment there if what came from them is to be deleted", name)
+	case err != nil || !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file any more, nor a link to one; restore it, or remove it", name)
 	}
-	return name + " is empty, but it had content; restore it, or remove the file"
-}
-
-// justNow reports whether it was changed in the time for which unstable files are read again.
-func (e lostError) justNow() bool {
-	path := filepath.Join(e.dir, e.lost)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		path = filepath.Dir(path)
-	}
-	return justWritten(path)
+	return fmt.Errorf("%s is empty, but it had content; restore it, or remove the file", name)
 }
 
 // Same reports whether a module equals another version of itself, in its files and in what the
