@@ -112,12 +112,8 @@ func checkChart(m *Module) error {
 	return errors.Join(errs...)
 }
 
-// longestRelease is the length of the name of a release that Helm accepts.
-const longestRelease = 53
-
 // chartProblems reports charts that are never installed (A17). charts/ has the dependencies of the
-// chart next to it. Each run of a module with a long name would fail, and a library chart has no
-// objects.
+// chart next to it, and a library chart has no objects.
 func chartProblems(m *Module) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	root := cmp.Or(innerChart(m.Dir), m.Dir)
@@ -129,9 +125,6 @@ func chartProblems(m *Module) (problems []string) {
 			problem("%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Shown(m.Dir))
 		}
 		return problems
-	}
-	if len(m.Name) > longestRelease {
-		problem("%s: the name of the module is that of its release, which has at most %d characters, not %d; rename the directory", m.Shown(m.Dir), longestRelease, len(m.Name))
 	}
 	metadata, _ := readYAML(file, "") // what is wrong with it is for the loader of the chart to say
 	if fields, _ := metadata.(map[string]any); fields["type"] == "library" {

@@ -42,6 +42,7 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 			return nil
 		case !utf8.ValidString(entry.Name()):
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
+			file.Name = strconv.Quote(file.Name)
 			unused = append(unused, Unused{file, "has a name that is not UTF-8, so it is not a hook; rename it"})
 			if entry.IsDir() {
 				return fs.SkipDir
@@ -68,22 +69,14 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 	return files, unused, nil
 }
 
-// Unused is a file that looks like a hook and is none.
+// Unused is a file that looks like a hook and is none. Reason follows its name or path.
 type Unused struct {
 	File
-	reason string
+	Reason string
 }
 
 // String says why the file is no hook, and names it as hooks are named.
-func (u Unused) String() string { return u.Called(u.Name) }
-
-// Called is String with another name of the file, such as its path.
-func (u Unused) Called(name string) string {
-	if !utf8.ValidString(name) {
-		name = strconv.Quote(name)
-	}
-	return name + " " + u.reason
-}
+func (u Unused) String() string { return u.Name + " " + u.Reason }
 
 // skippedDirectory reports whether a directory never contains hooks: hidden ones, libraries of
 // shell functions, and the virtual environments of Python hooks.

@@ -178,7 +178,10 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	}
 	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
 	p := r.process(run.Hook.Name, run.Hook.Path, run.Labels, r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir))
-	p.args, p.stdout, p.limit, p.gated = run.Hook.arguments(), stdout, r.limitOf(run.Hook), true
+	p.args, p.stdout, p.limit, p.gated = run.Hook.arguments(), stdout, r.limit(), true
+	if config := run.Hook.Config; config != nil && config.Settings.Timeout > 0 { // takes precedence
+		p.limit = limit{config.Settings.Timeout, "settings.timeout of the hook"}
+	}
 	result.Usage, err = p.run(ctx)
 	stdout.flush()
 	result.Output = strings.Trim(stdout.ending()+"\n"+p.stderr.ending(), "\n")
@@ -205,15 +208,6 @@ func (r *Runner) process(name, path string, labels []slog.Attr, env []string) pr
 // Kill ends everything that runs at once, by SIGKILL, and lets nothing start any more: another
 // operator is about to take over (L5).
 func (r *Runner) Kill() { r.groups.kill() }
-
-// limitOf returns how long a hook may run: its own setting takes precedence over the option of the
-// operator.
-func (r *Runner) limitOf(hook Hook) limit {
-	if hook.Config != nil && hook.Config.Settings.Timeout > 0 {
-		return limit{hook.Config.Settings.Timeout, "settings.timeout of the hook"}
-	}
-	return r.limit()
-}
 
 // limit is the time limit of everything that sets none itself, with the name of the option.
 func (r *Runner) limit() limit { return limit{r.options.Timeout, "ADDON_OPERATOR_HOOK_TIMEOUT"} }
