@@ -180,9 +180,7 @@ func (t *Tree) readModule(m *Module) error {
 	m.own, m.ownEmpty, m.others = doc, without == noContent, doc.Others
 	m.Schemas, err = t.loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
-	for _, problem := range chartProblems(m) {
-		t.problem(&m.problems, "%s", problem)
-	}
+	t.chartProblems(m)
 	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
 	if m.File, err = readModuleFile(m.Dir, m.Shown); err == nil {

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -17,9 +16,6 @@ func checkOwner(path string) error {
 	info, err := os.Stat(path)
 	if err := checkOwned(info, err); err != nil {
 		return err
-	}
-	if !info.IsDir() {
-		return errors.New("it is not a directory")
 	}
 	const othersWrite = 0o022
 	if info.Mode().Perm()&othersWrite != 0 && info.Mode()&os.ModeSticky == 0 {
