@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"addon-operator/values"
 )
@@ -187,36 +184,9 @@ type rootValues struct {
 // After an error the tree has what could be read, for checks; an operator does not start with it
 // (A19).
 func Load(dirs Dirs) (*Tree, error) {
-	tree := &Tree{dirs: dirs}
-	entries, misnamed, err := tree.find()
-	errs := slices.Concat(misnamed, []error{err})
-	if err := tree.common.read(dirs, dirs.Modules); err != nil {
-		errs = append(errs, err)
-	}
-	if err := tree.loadGlobal(dirs.Global); err != nil {
-		errs = append(errs, err)
-	}
-	var looks errgroup.Group // first: a later refresh finds what changes meanwhile
-	looks.SetLimit(runtime.GOMAXPROCS(0))
-	for i, m := range entries {
-		looks.Go(func() error {
-			entries[i].files = look(m.Dir, contents{})
-			return nil
-		})
-	}
-	_ = looks.Wait()
-	for _, m := range entries {
-		err := tree.readModule(&m)
-		tree.combine(&m)
-		if err != nil {
-			errs = append(errs, err)
-			tree.Broken = append(tree.Broken, m)
-			continue
-		}
-		tree.Modules = append(tree.Modules, m)
-	}
-	tree.warnUnknownFlags()
-	return tree, errors.Join(errs...)
+	r := refresh{before: &Tree{}, next: &Tree{dirs: dirs}, first: true}
+	unread := r.read()
+	return r.next, errors.Join(append(r.errs, unread)...)
 }
 
 // find lists the modules of all roots in the order in which they run (A8). misnamed are directories

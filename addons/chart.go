@@ -112,32 +112,23 @@ func checkChart(m *Module) error {
 	return errors.Join(errs...)
 }
 
-// longestRelease is the length of the name of a release that Helm accepts.
-const longestRelease = 53
-
 // chartProblems reports charts that are never installed (A17). charts/ has the dependencies of the
-// chart next to it. Each run of a module with a long name would fail, and a library chart has no
-// objects.
-func chartProblems(m *Module) (problems []string) {
-	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+// chart next to it, and a library chart has no objects.
+func (t *Tree) chartProblems(m *Module) {
 	root := cmp.Or(innerChart(m.Dir), m.Dir)
 	file := filepath.Join(root, "Chart.yaml")
 	_, errFile := os.Stat(file)
 	_, errTemplates := os.Stat(filepath.Join(root, "templates"))
 	if errFile != nil && errTemplates != nil {
 		if found, err := os.ReadDir(filepath.Join(m.Dir, "charts")); err == nil && len(found) > 0 {
-			problem("%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Shown(m.Dir))
+			t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Shown(m.Dir))
 		}
-		return problems
-	}
-	if len(m.Name) > longestRelease {
-		problem("%s: the name of the module is that of its release, which has at most %d characters, not %d; rename the directory", m.Shown(m.Dir), longestRelease, len(m.Name))
+		return
 	}
 	metadata, _ := readYAML(file, "") // what is wrong with it is for the loader of the chart to say
 	if fields, _ := metadata.(map[string]any); fields["type"] == "library" {
-		problem("%s has type library, so nothing is installed; write type: application, or remove the module and add the chart to the dependencies of others", m.Shown(file))
+		t.problem(&m.problems, "%s has type library, so nothing is installed; write type: application, or remove the module and add the chart to the dependencies of others", m.Shown(file))
 	}
-	return problems
 }
 
 // warnUnread reports keys in the values.yaml of a module that nothing reads. Without a chart in
@@ -147,11 +138,8 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 		if key == values.GlobalKey {
 			continue
 		}
-		fix := "the values of the chart belong under " + m.Key + "; move it there"
-		if key == m.Name {
-			fix = "did you mean " + m.Key + "?"
-		}
-		fix = values.DidYouMean(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey}, fix)
+		fix := values.DidYouMean(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey},
+			"the values of the chart belong under "+m.Key+"; move it there")
 		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module is in chart/; %s", m.Shown(m.valuesFile()), key, fix)
 	}
 }

@@ -2,10 +2,8 @@ package addons
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -34,12 +32,11 @@ type contents struct {
 	content map[string]bool
 }
 
-// The limits of a directory. What is beyond them, or cannot be read, is not compared; of a larger
-// file only size and time are.
+// The limits of a directory. What is beyond them is not compared; of a file that cannot be read, or is
+// larger than values may be, only size and time are.
 const (
 	maxDepth   = 32 // stops at symbolic links that point upwards
 	maxFiles   = 100_000
-	maxHashed  = 4 << 20
 	settleTime = time.Second // coarser than the times of any file system in use
 )
 
@@ -124,10 +121,7 @@ type foundFile struct {
 
 // stamp is what can be seen without reading the file.
 func (f foundFile) stamp() []byte {
-	numbers := binary.BigEndian.AppendUint64(nil, uint64(f.info.Size()))
-	numbers = binary.BigEndian.AppendUint64(numbers, uint64(f.info.ModTime().UnixNano()))
-	numbers = binary.BigEndian.AppendUint32(numbers, uint32(f.info.Mode()))
-	return append(append(numbers, f.name...), 0)
+	return fmt.Appendf(nil, "%d %d %o %s\x00", f.info.Size(), f.info.ModTime().UnixNano(), f.info.Mode(), f.name)
 }
 
 func stampOf(files []foundFile) (stamp sum) {
@@ -142,31 +136,12 @@ func stampOf(files []foundFile) (stamp sum) {
 // sum is the checksum of name, mode and content, or of the stamp of a file that cannot be read or
 // is too large. has reports whether the file has content.
 func (f foundFile) sum(dir string) (s sum, has bool) {
-	all := sha256.New()
-	text, whole := f.read(dir)
-	if whole {
-		fmt.Fprintf(all, "%s\x00%o\x00", f.name, f.info.Mode().Perm()&0o111) // x bits decide whether a file is a hook
-		all.Write(text)
-	} else {
-		all.Write(f.stamp())
-	}
-	all.Sum(s[:0])
-	return s, charts.HasContent(text) || !whole && f.info.Mode().IsRegular() && f.info.Size() > 0
-}
-
-// read returns the content of a file, and whether it is all of it: a file may be unreadable or too
-// large.
-func (f foundFile) read(dir string) (text []byte, whole bool) {
-	if !f.info.Mode().IsRegular() || f.info.Size() > maxHashed {
-		return nil, false
-	}
-	file, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.name)))
+	text, err := readFile(filepath.Join(dir, filepath.FromSlash(f.name)))
 	if err != nil {
-		return nil, false
+		return sha256.Sum256(f.stamp()), f.info.Mode().IsRegular() && f.info.Size() > 0
 	}
-	defer file.Close()
-	text, err = io.ReadAll(io.LimitReader(file, maxHashed))
-	return text, err == nil
+	head := fmt.Appendf(nil, "%s\x00%o\x00", f.name, f.info.Mode().Perm()&0o111) // x bits decide whether a file is a hook
+	return sha256.Sum256(append(head, text...)), charts.HasContent(text)
 }
 
 // find lists the files below a directory in order, through symbolic links. Hidden files and the

@@ -17,27 +17,8 @@ import (
 	"addon-operator/values"
 )
 
-// read parses the values.yaml of every root (A13). It reads all of them even if one is wrong, to
-// report all errors.
-func (s *static) read(dirs Dirs, roots []string) error {
-	var errs []error
-	for _, root := range roots {
-		path := commonPath(root)
-		one, err := rootValues{path: path, shown: dirs.Shown(path)}.again()
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		*s = append(*s, one)
-	}
-	return errors.Join(errs...)
-}
-
 // commonPath is the path of the values.yaml of a root.
 func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
-
-// globalSections are the layers of the section "global", lowest first.
-func (s static) globalSections() []values.Layer { return s.sections(values.GlobalKey) }
 
 // sections are the layers of one key, lowest first.
 func (s static) sections(key string) []values.Layer {
@@ -54,7 +35,7 @@ func (s static) sections(key string) []values.Layer {
 // empty document. In the file of a module only the keys of that module count: the rest belongs to
 // the chart (D5). A file without content that is younger than a second is probably being written, so
 // it is read again until it has content, or is older: at a start nothing is known of its values.
-func readValues(path, shown string, only ...string) (doc values.Document, without absence, err error) {
+func readValues(path, shown string, only ...string) (doc values.Document, without string, err error) {
 	data, err := readFile(path)
 	for range unstableReads {
 		if err != nil || charts.HasContent(data) || !justWritten(path) {
@@ -82,18 +63,13 @@ func justWritten(path string) bool {
 	return err == nil && time.Since(info.ModTime()) < unstableReads*unstablePause
 }
 
-// absence is why a values.yaml has no values at all; "" if it has content.
-type absence string
-
-const (
-	noFile    absence = "missing"
-	noContent absence = "empty"
-)
+// Why a values.yaml has no values at all; "" if it has content.
+const noFile, noContent = "missing", "empty"
 
 // emptied is the error for a values.yaml that had values and has none now. That is no order to
 // remove them, which may disable modules and uninstall their releases: a file that is being written
 // looks the same, for as long as its writer is slow (P8).
-func emptied(shown string, without absence) error {
+func emptied(shown, without string) error {
 	return fmt.Errorf("values file %s is %s, but it had values; restore them before the operator restarts, or write {} to remove them", shown, without)
 }
 
@@ -149,40 +125,34 @@ func fileStamp(path string) string {
 // are the chart's. It needs all modules, also those that are broken: their sections are not
 // unknown.
 func (t *Tree) warnUnknownFlags() {
-	all := slices.Concat(t.Modules, t.Broken)
-	known := make([]string, 0, len(all))
-	for _, m := range all {
-		known = append(known, values.FlagKey(m.Key))
+	var keys, flags []string
+	for _, m := range slices.Concat(t.Modules, t.Broken) {
+		keys, flags = append(keys, m.Key), append(flags, values.FlagKey(m.Key))
 	}
-	for _, m := range all {
+	for _, m := range slices.Concat(t.Modules, t.Broken) {
 		for _, flag := range m.others {
 			own := values.FlagKey(m.Key)
-			if strings.HasSuffix(flag, values.FlagKey("")) && values.Nearest(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+			if strings.HasSuffix(flag, values.FlagKey("")) && values.Nearest(flag, []string{own}) != "" && !slices.Contains(flags, flag) {
 				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", m.Shown(m.valuesFile()), flag, own)
 			}
 		}
 	}
-	keys := make([]string, 0, len(all))
-	for _, m := range all {
-		keys = append(keys, m.Key)
+	unknown := func(root rootValues, what, name, ignored string, known []string) {
+		if meant := values.Nearest(name, known); meant != "" {
+			ignored += "; did you mean " + meant + "?"
+		}
+		t.warn("%s has %s %s, but no such module exists; %s", root.shown, what, name, ignored)
 	}
 	for _, root := range t.common {
 		for _, key := range slices.Sorted(maps.Keys(root.document.Sections)) {
-			if key == values.GlobalKey || slices.Contains(keys, key) {
-				continue
+			if key != values.GlobalKey && !slices.Contains(keys, key) {
+				unknown(root, "values for", key, "they are ignored", keys)
 			}
-			fix := values.DidYouMean(key, keys, "name a module, or remove them")
-			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", root.shown, key, fix)
 		}
 		for _, flag := range slices.Sorted(maps.Keys(root.document.Flags)) {
-			if slices.Contains(known, flag) {
-				continue
+			if !slices.Contains(flags, flag) {
+				unknown(root, "the flag", flag, "it is ignored", flags)
 			}
-			hint := ""
-			if meant := values.Nearest(flag, known); meant != "" {
-				hint = "; did you mean " + meant + "?"
-			}
-			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", root.shown, flag, hint)
 		}
 	}
 }
@@ -194,9 +164,8 @@ func (t *Tree) loadGlobal(dir string) error {
 	if err != nil {
 		return err
 	}
-	dir = global.Dir
-	t.Global = global
-	t.Global.Static, t.Global.files = t.common.globalSections(), look(dir, contents{})
+	dir, t.Global = global.Dir, global
+	t.Global.Static = t.common.sections(values.GlobalKey)
 	t.Global.Schemas, err = t.loadSchemas(dir, t.dirs.Shown)
 	return err
 }
@@ -221,9 +190,7 @@ func (t *Tree) readModule(m *Module) error {
 	m.own, m.ownEmpty, m.others = doc, without == noContent, doc.Others
 	m.Schemas, err = t.loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
-	for _, problem := range chartProblems(m) {
-		t.problem(&m.problems, "%s", problem)
-	}
+	t.chartProblems(m)
 	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
 	if m.File, err = readModuleFile(m.Dir, m.Shown); err == nil {

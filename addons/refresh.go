@@ -1,14 +1,20 @@
 package addons
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/values"
 )
 
 // unstableReads and unstablePause are how often files that change while they are read are read
@@ -29,10 +35,15 @@ var errUnstable = errors.New("its files keep changing; write them at once, for e
 func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
 	before := targets(dirs)
 	for range unstableReads {
-		next, err := refreshOnce(t, dirs)
+		r := refresh{before: t, next: &Tree{dirs: dirs}}
+		err := r.read()
 		now := targets(dirs)
-		if slices.Equal(now, before) {
-			return next, err
+		switch {
+		case !slices.Equal(now, before):
+		case err != nil:
+			return nil, err
+		default:
+			return r.next, nil
 		}
 		before = now
 	}
@@ -46,26 +57,6 @@ func targets(dirs Dirs) (targets []string) {
 		targets = append(targets, target, fileStamp(commonPath(dir)))
 	}
 	return targets
-}
-
-// refreshOnce is Refresh for roots that stay.
-func refreshOnce(t *Tree, dirs Dirs) (*Tree, error) {
-	next := &Tree{dirs: dirs}
-	entries, misnamed, err := next.find()
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range misnamed {
-		next.problem(&next.Global.Problems, "%v", err)
-	}
-	r := refresh{before: t, next: next, dirs: dirs}
-	r.common()
-	r.global()
-	for _, m := range entries {
-		r.module(t.Module(m.Name), m)
-	}
-	next.warnUnknownFlags()
-	return next, nil
 }
 
 // Module finds a module by its name; nil when there is none. It is a part of the tree.
@@ -82,22 +73,60 @@ func (t *Tree) Module(name string) *Module {
 // that did, which becomes one of its problems.
 type refresh struct {
 	before, next *Tree
-	dirs         Dirs
+	first        bool    // nothing was loaded before: what does not load is an error
+	errs         []error // of the first load
 }
 
-// common reads the values.yaml of the roots. One that is wrong keeps its last version, without
+// read computes all of it. Its error is about roots that cannot be read.
+func (r *refresh) read() error {
+	entries, misnamed, unread := r.next.find()
+	for _, err := range misnamed {
+		r.refuse(err, err.Error())
+	}
+	r.common()
+	r.global()
+	var looks errgroup.Group // most of the time is for reading files
+	looks.SetLimit(runtime.GOMAXPROCS(0))
+	for i, m := range entries {
+		looks.Go(func() error {
+			var known contents
+			if old := r.before.Module(m.Name); old != nil && old.Dir == m.Dir {
+				known = old.files
+			}
+			entries[i].files = look(m.Dir, known)
+			return nil
+		})
+	}
+	_ = looks.Wait()
+	for _, m := range entries {
+		r.module(r.before.Module(m.Name), m)
+	}
+	r.next.warnUnknownFlags()
+	return unread
+}
+
+// refuse reports what is not in force: with the first load an error, later a problem in these words.
+func (r *refresh) refuse(err error, text string) {
+	if r.first {
+		r.errs = append(r.errs, err)
+		return
+	}
+	r.next.problem(&r.next.Global.Problems, "%s", text)
+}
+
+// common reads the values.yaml of the roots (A13). One that is wrong keeps its last version, without
 // affecting those of other roots.
 func (r *refresh) common() {
 	t := r.next
-	for _, root := range r.dirs.Modules {
+	for _, root := range t.dirs.Modules {
 		path := commonPath(root)
-		before := rootValues{path: path, shown: r.dirs.Shown(path)}
+		before := rootValues{path: path, shown: t.dirs.Shown(path)}
 		if i := slices.IndexFunc(r.before.common, func(r rootValues) bool { return r.path == path }); i >= 0 {
 			before = r.before.common[i]
 		}
 		now, err := before.again()
 		if err != nil {
-			t.problem(&t.Global.Problems, "%s", kept(err))
+			r.refuse(err, kept(err))
 			now = before
 		}
 		t.common = append(t.common, now)
@@ -107,47 +136,37 @@ func (r *refresh) common() {
 // global compares the files of global hooks and schemas. Its static values always are those of the
 // roots, which common has read.
 func (r *refresh) global() {
-	t, before := r.next, r.before
+	t, before, dir := r.next, r.before.Global, absolute(r.next.dirs.Global)
 	problems := t.Global.Problems // of the values.yaml of the roots
-	files := look(before.Global.Dir, before.Global.files)
-	next := before.Global
-	next.refused = nil
+	files := look(dir, before.files)
+	next := before
+	next.refused, next.files = nil, files
 	var err error
-	if files.all != before.Global.files.all {
+	if files.all != before.files.all {
 		var fresh Tree
-		err = stable(func() contents { return look(before.Global.Dir, files) }, func(read contents) error {
-			fresh = Tree{dirs: r.dirs, common: t.common}
-			err := fresh.loadGlobal(r.dirs.Global)
+		err = stable(func() contents { return look(dir, files) }, func(read contents) error {
+			fresh = Tree{dirs: t.dirs, common: t.common}
+			err := fresh.loadGlobal(dir)
 			fresh.Global.files = read
-			if lost := read.lost(before.Global.Dir, before.Global.files); lost != "" && err == nil {
-				err = lostError{before.Global.Dir, lost, r.dirs.Shown(before.Global.Dir)}
-			}
-			return err
+			return cmp.Or(err, read.lostSince(before.files, dir, t.dirs.Shown(dir)))
 		})
-		if err == nil {
+		if next = before; err == nil || r.first {
 			next, t.Warnings, t.Problems = fresh.Global, append(t.Warnings, fresh.Warnings...), append(t.Problems, fresh.Problems...)
 		}
-	} else {
-		next.files = files
 	}
-	next.Static = t.common.globalSections()
+	next.Static = t.common.sections(values.GlobalKey)
 	t.Global = next
 	t.Global.Problems = problems
 	if err != nil {
 		t.Global.refused = &Global{HooksDir: next.HooksDir, files: files, Static: next.Static}
-		t.problem(&t.Global.Problems, "%s", kept(err))
+		r.refuse(err, kept(err))
 	}
 }
 
-// module adds a module that was found, loaded again if its files differ from those of old.
+// module adds a module that was found and looked at, loaded again if its files differ from those of old.
 func (r *refresh) module(old *Module, m Module) {
-	t := r.next
-	var known contents
-	if old != nil && old.Dir == m.Dir {
-		known = old.files
-	}
-	files := look(m.Dir, known)
-	if old != nil && old.Dir == m.Dir && files.all == known.all {
+	t, files := r.next, m.files
+	if old != nil && old.Dir == m.Dir && files.all == old.files.all {
 		same := *old
 		same.doubles, same.files, same.stale = m.doubles, files, ""
 		t.add(same)
@@ -155,17 +174,20 @@ func (r *refresh) module(old *Module, m Module) {
 	}
 	fresh, one := m, Tree{}
 	err := stable(func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
-		one = Tree{dirs: r.dirs, common: t.common}
+		one = Tree{dirs: t.dirs, common: t.common}
 		fresh, err = readAgain(&one, m, read, old)
 		return err
 	})
+	if err == nil || r.first {
+		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)
+	}
 	switch {
 	case err == nil:
-		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)
 		t.add(fresh)
 	case old == nil:
-		t.problem(&t.Global.Problems, "module %s is not in force: %s", m.Name, oneLine(err))
-		t.Broken = append(t.Broken, m)
+		t.combine(&fresh)
+		t.Broken = append(t.Broken, fresh)
+		r.refuse(err, "module "+m.Name+" is not in force: "+oneLine(err))
 	default:
 		last := old.placed(m)
 		t.keep(&last, err)
@@ -174,31 +196,22 @@ func (r *refresh) module(old *Module, m Module) {
 }
 
 // readAgain reads a module whose files are those that were looked at. It fails when the module is gone,
-// and when it has lost content since the old version.
+// and when it has lost content since the old version. A module may lose its values.yaml: its
+// directory is replaced as a whole.
 func readAgain(t *Tree, m Module, read contents, old *Module) (Module, error) {
 	if err := t.readModule(&m); err != nil {
 		return m, err
 	}
-	if m.Gone() {
-		return m, fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
-	}
 	m.files = read
-	return m, lostSince(old, m)
-}
-
-// lostSince returns why a version of a module must not replace the old one: it has lost content. A
-// module may lose its values.yaml: its directory is replaced as a whole.
-func lostSince(old *Module, m Module) error {
-	if old == nil {
-		return nil
+	switch {
+	case m.Gone():
+		return m, fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
+	case old == nil:
+		return m, nil
+	case m.ownEmpty && hasValues(old.own):
+		return m, emptied(m.Shown(m.valuesFile()), noContent)
 	}
-	if m.ownEmpty && hasValues(old.own) {
-		return emptied(m.Shown(m.valuesFile()), noContent)
-	}
-	if lost := m.files.lost(m.Dir, old.files); lost != "" {
-		return lostError{m.Dir, lost, m.Shown(m.Dir)}
-	}
-	return nil
+	return m, read.lostSince(old.files, m.Dir, m.Shown(m.Dir))
 }
 
 // placed returns the module as it was loaded, in the directory in which it was found now.
@@ -260,52 +273,37 @@ const keptBecause = "changed on disk, but not in force; the last version that lo
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // stable calls read until the files are the same before and after: it must not see half of a
-// change. An error of read counts only then, because a file that is half written rarely parses;
-// content that was lost just now may come back in a moment.
+// change. An error of read counts only then, because a file that is half written rarely parses.
 func stable(look func() contents, read func(contents) error) error {
 	before := look()
-	last := errUnstable
 	for range unstableReads {
 		err := read(before)
 		after := look()
-		last = errUnstable
 		if after.stamp == before.stamp && after.all == before.all {
-			lost, ok := errors.AsType[lostError](err)
-			if !ok || !lost.justNow() {
-				return err
-			}
-			last = err
+			return err
 		}
 		before = after
 		time.Sleep(unstablePause)
 	}
-	return last
+	return errUnstable
 }
 
-// lostError is why a tree that has lost content is not in force, see contents.lost. shown is the
+// lostSince is why a tree that has lost content must not be in force, see contents.lost. shown is the
 // directory as messages name it.
-type lostError struct{ dir, lost, shown string }
-
-// Error implements error.
-func (e lostError) Error() string {
-	name := e.shown + "/" + e.lost
-	if strings.HasSuffix(e.lost, "/") {
-		return name + " has no files, but it had some; restore them, or write a file with a comment there " +
-			"if what came from them is to be deleted"
+func (c contents) lostSince(before contents, dir, shown string) error {
+	lost := c.lost(dir, before)
+	if lost == "" {
+		return nil
 	}
-	if info, err := os.Stat(filepath.Join(e.dir, e.lost)); err != nil || !info.Mode().IsRegular() {
-		return name + " is not a file any more, nor a link to one; restore it, or remove it"
+	name := shown + "/" + lost
+	info, err := os.Stat(filepath.Join(dir, lost))
+	switch {
+	case strings.HasSuffix(lost, "/"):
+		return fmt.Errorf("%s has no files, but it had some; restore them, or write a file with a comment there if what came from them is to be deleted", name)
+	case err != nil || !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file any more, nor a link to one; restore it, or remove it", name)
 	}
-	return name + " is empty, but it had content; restore it, or remove the file"
-}
-
-// justNow reports whether it was changed in the time for which unstable files are read again.
-func (e lostError) justNow() bool {
-	path := filepath.Join(e.dir, e.lost)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		path = filepath.Dir(path)
-	}
-	return justWritten(path)
+	return fmt.Errorf("%s is empty, but it had content; restore it, or remove the file", name)
 }
 
 // Same reports whether a module equals another version of itself, in its files and in what the

@@ -287,12 +287,6 @@ func TestParseConfigDetails(t *testing.T) {
 			t.Errorf("events %v", got)
 		}
 	})
-	t.Run("JSON that is no YAML: tabs and surrogate pairs (C4)", func(t *testing.T) {
-		config := parse(t, "{\n\t\"configVersion\":\t\"v1\",\n\t\"kubernetes\": [{\"kind\": \"Pod\", \"name\": \"\\ud83d\\ude00\"}]}")
-		if got := config.Kubernetes[0].Name; got != "😀" {
-			t.Errorf("name %q", got)
-		}
-	})
 	t.Run("words of YAML 1.1 for true and false, not in quotes (X32)", func(t *testing.T) {
 		config := parse(t, `
 configVersion: v1
@@ -309,23 +303,6 @@ kubernetes:
 		_, err := ParseConfig(Module, []byte(`{"configVersion": "v1", "schedule": [{"crontab": "@daily", "allowFailure": "yes"}]}`))
 		if err == nil || !strings.Contains(err.Error(), "schedule[0].allowFailure: must be a boolean, is a string") {
 			t.Errorf("in quotes: error %v", err)
-		}
-	})
-	t.Run("a date is a text (C4)", func(t *testing.T) {
-		if got := parse(t, "configVersion: v1\nkubernetes: [{kind: Pod, name: 2024-01-31}]").Kubernetes[0].Name; got != "2024-01-31" {
-			t.Errorf("name %q", got)
-		}
-	})
-	t.Run("empty documents around the one that counts (C4)", func(t *testing.T) {
-		config := parse(t, "---\n---\nconfigVersion: v1\nbeforeHelm: 1\n---\n# nothing\n---\n")
-		if order, ok := config.Order(BeforeHelm); !ok || order != 1 {
-			t.Errorf("orders %v", config.Orders)
-		}
-	})
-	t.Run("a part that is repeated by reference (C4)", func(t *testing.T) {
-		config := parse(t, "configVersion: v1\nkubernetes:\n- &one {name: one, kind: Pod, keepFullObjectsInMemory: yes}\n- {<<: *one, name: two}")
-		if got := config.Kubernetes[1]; got.Name != "two" || got.Kind != "Pod" || !got.KeepFullObjects {
-			t.Errorf("binding %+v", got)
 		}
 	})
 	t.Run("one of the settings alone (C10)", func(t *testing.T) {

@@ -113,7 +113,7 @@ func (r *report) resolveSnapshots(at string, binding *Binding, all []KubernetesB
 		at := fmt.Sprintf("%s.includeSnapshotsFrom[%d]", at, i)
 		switch count := countNamed(all, name); count {
 		case 0:
-			r.fail(at, "%q is not the name of a kubernetes binding of this hook%s", name, namesOf(all))
+			r.fail(at, "%q is not the name of a kubernetes binding of this hook", name)
 		case 1:
 		default:
 			r.fail(at, "%q is the name of %d kubernetes bindings of this hook; give each a unique name", name, count)
@@ -143,14 +143,6 @@ func countNamed(all []KubernetesBinding, name string) int {
 		}
 	}
 	return count
-}
-
-// namesOf lists the names that could have been meant.
-func namesOf(all []KubernetesBinding) string {
-	if len(all) == 0 {
-		return ", which has none"
-	}
-	return "; there are " + strings.Join(bindingNames(all), ", ")
 }
 
 // validAPIVersion reports whether a text is v1 or group/version. ParseGroupVersion alone accepts

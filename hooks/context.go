@@ -144,7 +144,7 @@ func (c Context) wire() wireContext {
 		wire.GroupName = c.GroupName
 	case c.Type == "" && c.Resource != nil:
 		wire.Snapshots = nil
-		wire.ResourceEvent = resourceEvent(c.WatchEvent)
+		wire.ResourceEvent = map[string]string{Added: "add", Modified: "update", Deleted: "delete"}[c.WatchEvent]
 		wire.ResourceNamespace, wire.ResourceKind, wire.ResourceName = c.Resource.Namespace, c.Resource.Kind, c.Resource.Name
 	}
 	return wire
@@ -156,26 +156,11 @@ func (c Context) wire() wireContext {
 func Compact(contexts []Context) []Context {
 	var kept []Context
 	for i, context := range contexts {
-		last := i == len(contexts)-1
-		if !last && context.GroupName != "" && context.GroupName == contexts[i+1].GroupName {
-			continue
+		if i+1 == len(contexts) || context.GroupName == "" || context.GroupName != contexts[i+1].GroupName {
+			kept = append(kept, context)
 		}
-		kept = append(kept, context)
 	}
 	return kept
-}
-
-// resourceEvent returns the name of a watch event in protocol v0.
-func resourceEvent(watchEvent string) string {
-	switch watchEvent {
-	case Added:
-		return "add"
-	case Modified:
-		return "update"
-	case Deleted:
-		return "delete"
-	}
-	return ""
 }
 
 // notNil turns nil into an empty list: a hook reads [], never null.

@@ -68,21 +68,15 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (Answer, error) {
 
 // readEnabled reads the answer from the file, or from the beginning of stdout if the file is empty.
 func readEnabled(dir *runDir, printed *head, log *slog.Logger) (Answer, error) {
-	answer, err := dir.result(envEnabled)
-	if err != nil {
-		return Answer{}, err
-	}
-	reason, err := dir.result(envReason)
-	if err != nil {
+	answer, err1 := dir.result(envEnabled)
+	reason, err2 := dir.result(envReason)
+	if err := errors.Join(err1, err2); err != nil {
 		return Answer{}, err
 	}
 	word := string(bytes.TrimSpace(answer))
-	if word == "" && printed.total <= printed.limit {
-		if word = strings.TrimSpace(string(printed.data)); isBool(word) {
-			log.Warn("enabled script printed its answer to stdout; write it to the file in MODULE_ENABLED_RESULT", "answer", word)
-		} else {
-			word = ""
-		}
+	if said := strings.TrimSpace(string(printed.data)); word == "" && printed.total <= printed.limit && isBool(said) {
+		word = said
+		log.Warn("enabled script printed its answer to stdout; write it to the file in MODULE_ENABLED_RESULT", "answer", word)
 	}
 	switch {
 	case word == "":

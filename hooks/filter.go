@@ -61,7 +61,7 @@ func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	result, err := f.ApplyContext(ctx, object)
+	result, err := f.apply(ctx, object)
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.distrusted.Store(time.Now().Add(penalty).UnixMilli())
 		return nil, fmt.Errorf("jq expression %q: no result within %s; does it loop forever?", f.source, limit)
@@ -69,11 +69,8 @@ func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	return result, err
 }
 
-// ApplyContext is Apply with the caller's context as the only limit.
-func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.RawMessage, error) {
-	if f == nil {
-		return nil, nil
-	}
+// apply is Apply with a context as the only limit.
+func (f *Filter) apply(ctx context.Context, object map[string]any) (json.RawMessage, error) {
 	input, err := jqValue(object)
 	if err != nil {
 		return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
@@ -108,12 +105,6 @@ func jqValue(value any) (any, error) {
 		return v, nil
 	case int64:
 		return int(v), nil
-	case int32:
-		return int(v), nil
-	case uint64:
-		return json.Number(fmt.Sprint(v)), nil
-	case float32:
-		return float64(v), nil
 	case map[string]any:
 		copied := make(map[string]any, len(v))
 		for key, element := range v {

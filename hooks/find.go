@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -22,10 +21,9 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 	if root == "" {
 		return nil, nil, nil
 	}
-	given := root
 	root, err = filepath.Abs(root)
 	if err != nil {
-		return nil, nil, &fs.PathError{Op: hooksDirectory, Path: given, Err: err}
+		return nil, nil, err
 	}
 	// The tree is opened through DirFS because that follows root itself when it is a link, as links
 	// to whole modules are.
@@ -44,14 +42,18 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 			return nil
 		case !utf8.ValidString(entry.Name()):
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
+			file.Name = strconv.Quote(file.Name)
 			unused = append(unused, Unused{file, "has a name that is not UTF-8, so it is not a hook; rename it"})
-			return leaveOut(entry)
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		case entry.IsDir():
 			return nil
 		}
 		reason, err := whyNoHook(file.Path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		if reason != "" {
 			unused = append(unused, Unused{file, reason})
@@ -61,40 +63,20 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 		return nil
 	})
 	if err != nil {
-		return nil, unused, &fs.PathError{Op: hooksDirectory, Path: root, Err: err}
+		return nil, unused, &fs.PathError{Op: "hooks directory", Path: root, Err: err} // the caller may know it by another name
 	}
 	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
 	return files, unused, nil
 }
 
-// hooksDirectory begins the error of [Find], a *fs.PathError: the caller may know the directory by
-// another name.
-const hooksDirectory = "hooks directory"
-
-// Unused is a file that looks like a hook and is none.
+// Unused is a file that looks like a hook and is none. Reason follows its name or path.
 type Unused struct {
 	File
-	reason string
+	Reason string
 }
 
 // String says why the file is no hook, and names it as hooks are named.
-func (u Unused) String() string { return u.Called(u.Name) }
-
-// Called is String with another name of the file, such as its path.
-func (u Unused) Called(name string) string {
-	if !utf8.ValidString(name) {
-		name = strconv.Quote(name)
-	}
-	return name + " " + u.reason
-}
-
-// leaveOut is what fs.WalkDir gets to continue behind an entry: behind all of a directory.
-func leaveOut(entry fs.DirEntry) error {
-	if entry.IsDir() {
-		return fs.SkipDir
-	}
-	return nil
-}
+func (u Unused) String() string { return u.Name + " " + u.Reason }
 
 // skippedDirectory reports whether a directory never contains hooks: hidden ones, libraries of
 // shell functions, and the virtual environments of Python hooks.
@@ -116,9 +98,6 @@ func whyNoHook(path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "is a broken link, so it is not a hook", nil
 	case err != nil:
-		if about, ok := errors.AsType[*fs.PathError](err); ok {
-			err = about.Err // the caller names the file
-		}
 		return "", err
 	case info.IsDir():
 		return "is a link to a directory, which is not searched for hooks; copy the directory or link its files", nil

@@ -131,7 +131,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if result, err := filter.ApplyContext(ctx, object); err == nil && !json.Valid(result) {
+		if result, err := filter.apply(ctx, object); err == nil && !json.Valid(result) {
 			t.Errorf("%s gives %s", expression, result)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -37,15 +36,8 @@ func claim(options Options) *os.File {
 
 // removeRuns removes the directories of all runs.
 func removeRuns(options Options) {
-	left, err := os.ReadDir(options.TmpDir)
-	if err != nil {
-		options.Log.Warn("files of earlier runs cannot be listed", "path", options.TmpDir, "err", err)
-	}
-	for _, entry := range left {
-		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), runPrefix) {
-			continue
-		}
-		path := filepath.Join(options.TmpDir, entry.Name())
+	left, _ := filepath.Glob(filepath.Join(options.TmpDir, runPrefix+"*"))
+	for _, path := range left {
 		if err := os.RemoveAll(path); err != nil {
 			options.Log.Warn("files of an earlier run cannot be removed", "path", path, "err", err)
 			continue

@@ -38,14 +38,11 @@ type Metric struct {
 // wireMetric is a metric as the hook writes it, shortcuts included. Pointers distinguish 0 from an
 // absent value.
 type wireMetric struct {
-	Name    string            `json:"name"`
-	Group   string            `json:"group"`
-	Action  *MetricAction     `json:"action"`
-	Value   *float64          `json:"value"`
-	Set     *float64          `json:"set"`
-	Add     *float64          `json:"add"`
-	Buckets []float64         `json:"buckets"`
-	Labels  map[string]string `json:"labels"`
+	Name, Group     string
+	Action          *MetricAction
+	Value, Set, Add *float64
+	Buckets         []float64
+	Labels          map[string]string
 }
 
 // ParseMetrics reads JSON objects one after another, on separate lines or not (I6). It reports each

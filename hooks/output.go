@@ -41,9 +41,8 @@ func (l *lineLog) Write(data []byte) (int, error) {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		l.pending = append(l.pending, line...)
 		for len(l.pending) > longestLine {
-			cut := partEnd(l.pending)
-			l.text(l.pending[:cut])
-			l.pending = append(l.pending[:0], l.pending[cut:]...)
+			l.text(l.pending[:longestLine])
+			l.pending = append(l.pending[:0], l.pending[longestLine:]...)
 		}
 		if !ended {
 			return len(data), nil
@@ -147,15 +146,6 @@ func (l *lineLog) ending() string {
 		texts[i] = printable(bytes.TrimRight(line, "\r"))
 	}
 	return strings.Join(texts, "\n")
-}
-
-// partEnd returns where to cut a line that is too long: not in the middle of a character.
-func partEnd(line []byte) int {
-	end := longestLine
-	for end > longestLine-utf8.UTFMax && !utf8.RuneStart(line[end]) {
-		end--
-	}
-	return end
 }
 
 // printable writes bytes that are no text, and characters that would control a terminal, as

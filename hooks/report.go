@@ -25,11 +25,10 @@ type ConfigError struct {
 	Violations []Violation // sorted by path
 }
 
-// Violation is one mistake in a configuration.
-type Violation struct {
-	Path    string // as in "kubernetes[1].labelSelector.matchExpressions[0].operator"; "" for the document itself
-	Problem string // what is wrong there and how to fix it
-}
+// Violation is one mistake: its place, as in
+// "kubernetes[1].labelSelector.matchExpressions[0].operator", or "" for the document itself, and what
+// is wrong there and how to fix it.
+type Violation = values.Violation
 
 // Error names every violation in a line of its own, so that one pass fixes the hook.
 func (e *ConfigError) Error() string {
@@ -41,14 +40,6 @@ func (e *ConfigError) Error() string {
 		return "hook configuration: " + lines[0]
 	}
 	return fmt.Sprintf("hook configuration has %d mistakes:\n  %s", len(lines), strings.Join(lines, "\n  "))
-}
-
-// String is "path: problem".
-func (v Violation) String() string {
-	if v.Path == "" {
-		return v.Problem
-	}
-	return v.Path + ": " + v.Problem
 }
 
 // report collects mistakes and warnings while a document is read. It also carries where jq
@@ -64,9 +55,9 @@ func (r *report) fail(path, format string, args ...any) {
 	if len(r.violations) > maxProblems {
 		return
 	}
-	violation := Violation{Path: values.Shorten(path, longestPath), Problem: values.Shorten(fmt.Sprintf(format, args...), longestProblem)}
+	violation := Violation{Path: values.Shorten(path, longestPath), Message: values.Shorten(fmt.Sprintf(format, args...), longestProblem)}
 	if len(r.violations) == maxProblems {
-		violation = Violation{Problem: errTooManyProblems.Error()}
+		violation = Violation{Message: errTooManyProblems.Error()}
 	}
 	if !slices.Contains(r.violations, violation) {
 		r.violations = append(r.violations, violation)
@@ -74,7 +65,7 @@ func (r *report) fail(path, format string, args ...any) {
 }
 
 func (r *report) warn(path, format string, args ...any) {
-	r.warnings = append(r.warnings, Violation{Path: path, Problem: fmt.Sprintf(format, args...)}.String())
+	r.warnings = append(r.warnings, Violation{Path: path, Message: fmt.Sprintf(format, args...)}.String())
 }
 
 // err returns the mistakes as a *ConfigError; nil if there are none.

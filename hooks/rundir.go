@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 )
@@ -39,13 +40,7 @@ type runDir struct {
 // makeRunDir makes a new directory. Its name contains that of the hook, for people who keep the
 // files (DEBUG_KEEP_TMP_FILES).
 func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
-	slug := strings.Map(func(char rune) rune {
-		switch {
-		case char >= 'a' && char <= 'z', char >= 'A' && char <= 'Z', char >= '0' && char <= '9', char == '-', char == '_', char == '.':
-			return char
-		}
-		return '-'
-	}, hook)
+	slug := regexp.MustCompile(`[^\w.-]`).ReplaceAllString(hook, "-")
 	// The end of a long name distinguishes hooks better than its beginning, the module.
 	if len(slug) > 100 {
 		slug = slug[len(slug)-100:]

@@ -66,23 +66,19 @@ func NewRunner(options Options) (*Runner, error) {
 	}
 	// Hooks are started in other directories, so a relative path would lead elsewhere.
 	path, err := filepath.Abs(options.TmpDir)
+	if err == nil {
+		err = os.MkdirAll(path, 0o700)
+	}
+	if err == nil {
+		err = checkOwner(path)
+	}
+	if err == nil {
+		err = checkWritable(path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
-	}
-	options.TmpDir = path
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
-	}
-	if err := checkOwner(path); err != nil {
 		return nil, fmt.Errorf("directory for temporary files %s: %w", path, err)
 	}
-	probe, err := makeRunDir(path, "probe", 0)
-	if err != nil {
-		return nil, fmt.Errorf("directory for temporary files %s cannot be written to: %w", path, err)
-	}
-	if err := probe.remove(); err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
-	}
+	options.TmpDir = path
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
@@ -182,7 +178,10 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	}
 	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
 	p := r.process(run.Hook.Name, run.Hook.Path, run.Labels, r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir))
-	p.args, p.stdout, p.limit, p.gated = run.Hook.arguments(), stdout, r.limitOf(run.Hook), true
+	p.args, p.stdout, p.limit, p.gated = run.Hook.arguments(), stdout, r.limit(), true
+	if config := run.Hook.Config; config != nil && config.Settings.Timeout > 0 { // takes precedence
+		p.limit = limit{config.Settings.Timeout, "settings.timeout of the hook"}
+	}
 	result.Usage, err = p.run(ctx)
 	stdout.flush()
 	result.Output = strings.Trim(stdout.ending()+"\n"+p.stderr.ending(), "\n")
@@ -209,15 +208,6 @@ func (r *Runner) process(name, path string, labels []slog.Attr, env []string) pr
 // Kill ends everything that runs at once, by SIGKILL, and lets nothing start any more: another
 // operator is about to take over (L5).
 func (r *Runner) Kill() { r.groups.kill() }
-
-// limitOf returns how long a hook may run: its own setting takes precedence over the option of the
-// operator.
-func (r *Runner) limitOf(hook Hook) limit {
-	if hook.Config != nil && hook.Config.Settings.Timeout > 0 {
-		return limit{hook.Config.Settings.Timeout, "settings.timeout of the hook"}
-	}
-	return r.limit()
-}
 
 // limit is the time limit of everything that sets none itself, with the name of the option.
 func (r *Runner) limit() limit { return limit{r.options.Timeout, "ADDON_OPERATOR_HOOK_TIMEOUT"} }
@@ -260,40 +250,38 @@ func addTree(dir *runDir, variable string, tree any) error {
 // one run of the hook shows all mistakes (D26). Object patches are parsed later (package
 // objectpatch): here only their size is checked.
 func readRun(dir *runDir, result *Result) error {
-	var problems [4]error
-	result.ValuesPatch, problems[0] = readPatch(dir, envValuesPatch, result)
-	result.ConfigPatch, problems[1] = readPatch(dir, envConfigPatch, result)
-	metrics, err := dir.result(envMetrics)
-	if err == nil {
-		var warnings []string
-		result.Metrics, warnings, err = ParseMetrics(metrics)
+	read := func(variable string, parse func(data []byte) (warnings []string, err error)) error {
+		data, err := dir.result(variable)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", envMetrics, err)
+			return err
 		}
-		result.warn(envMetrics, warnings)
+		warnings, err := parse(data)
+		for _, warning := range warnings {
+			result.Warnings = append(result.Warnings, variable+": "+warning)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", variable, err)
+		}
+		return nil
 	}
-	problems[2] = err
-	result.ObjectPatches, problems[3] = dir.result(envObjectPatch)
-	return errors.Join(problems[:]...)
-}
-
-func readPatch(dir *runDir, variable string, result *Result) (values.Patch, error) {
-	data, err := dir.result(variable)
-	if err != nil {
-		return nil, err
+	patch := func(into *values.Patch) func([]byte) ([]string, error) {
+		return func(data []byte) (warnings []string, err error) {
+			*into, warnings, err = values.ParsePatch(data)
+			return warnings, err
+		}
 	}
-	patch, warnings, err := values.ParsePatch(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", variable, err)
-	}
-	result.warn(variable, warnings)
-	return patch, nil
-}
-
-func (r *Result) warn(variable string, warnings []string) {
-	for _, warning := range warnings {
-		r.Warnings = append(r.Warnings, variable+": "+warning)
-	}
+	return errors.Join(
+		read(envValuesPatch, patch(&result.ValuesPatch)),
+		read(envConfigPatch, patch(&result.ConfigPatch)),
+		read(envMetrics, func(data []byte) (warnings []string, err error) {
+			result.Metrics, warnings, err = ParseMetrics(data)
+			return warnings, err
+		}),
+		read(envObjectPatch, func(data []byte) ([]string, error) {
+			result.ObjectPatches = data
+			return nil, nil
+		}),
+	)
 }
 
 // environment returns the variables that a process gets in addition to what it inherits from the

@@ -3,6 +3,7 @@ package hooks
 import (
 	_ "embed" // the schemas are files of their own so that editors and CI of hook authors can use them
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -110,21 +111,14 @@ func decode(document any, into *written, orders map[BindingType]float64) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return err
-	}
 	var numbers map[BindingType]json.RawMessage
-	if err := json.Unmarshal(text, &numbers); err != nil {
-		return err
-	}
+	err = errors.Join(json.Unmarshal(text, into), json.Unmarshal(text, &numbers))
 	for _, binding := range orderBindings() {
 		if number, ok := numbers[binding]; ok {
 			var order float64
-			if err := json.Unmarshal(number, &order); err != nil {
-				return err
-			}
+			err = errors.Join(err, json.Unmarshal(number, &order))
 			orders[binding] = order
 		}
 	}
-	return nil
+	return err
 }

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -18,14 +17,20 @@ func checkOwner(path string) error {
 	if err := checkOwned(info, err); err != nil {
 		return err
 	}
-	if !info.IsDir() {
-		return errors.New("it is not a directory")
-	}
 	const othersWrite = 0o022
 	if info.Mode().Perm()&othersWrite != 0 && info.Mode()&os.ModeSticky == 0 {
 		return fmt.Errorf("others may write to it (mode %04o), and could replace the files of hooks; run chmod go-w, or set a directory in it, which the operator creates", info.Mode().Perm())
 	}
 	return nil
+}
+
+// checkWritable makes and removes a directory of a run.
+func checkWritable(path string) error {
+	probe, err := makeRunDir(path, "probe", 0)
+	if err != nil {
+		return fmt.Errorf("it cannot be written to: %w", err)
+	}
+	return probe.remove()
 }
 
 func checkOwned(info os.FileInfo, err error) error {

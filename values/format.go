@@ -77,7 +77,7 @@ func (f *Format) Violations(document any) ([]Violation, error) {
 	if err := f.compiled.Validate(document); !errors.As(err, &invalid) {
 		return nil, err
 	}
-	r := &report{schema: &schema{document: f.source}, value: document, most: maxFindings}
+	r := &report{schema: &schema{document: f.source}, value: document}
 	r.add(invalid)
 	return r.finish(), nil
 }

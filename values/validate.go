@@ -23,7 +23,7 @@ type Violation struct {
 }
 
 // String joins path and message.
-func (v Violation) String() string { return v.Path + ": " + v.Message }
+func (v Violation) String() string { return strings.TrimPrefix(v.Path+": "+v.Message, ": ") }
 
 const (
 	missing    = "is required"

@@ -126,7 +126,7 @@ func UnusedFiles(dir, prefix string, scope hooks.Scope) (texts []string) {
 // no prefix, and the name of a file alone does not show where it is.
 func describeUnused(file hooks.Unused, dir, prefix string) string {
 	if prefix == "" {
-		return file.Called(filepath.Join(filepath.Base(dir), file.Name))
+		return filepath.Join(filepath.Base(dir), file.Name) + " " + file.Reason
 	}
 	return file.String()
 }

@@ -1,10 +1,6 @@
 package e2e
 
-import (
-	"os/exec"
-	"strings"
-	"testing"
-)
+import "testing"
 
 // A batch file of a module is several hooks: one gives the chart a value, another one sees all
 // snapshots of its group, and the probe that fails holds nothing up. Issue 14.15.
@@ -42,21 +38,5 @@ esac
 	o.ask("hook list", "010-web/hooks/batch:size:0", "010-web/hooks/batch:watch:1", "010-web/hooks/batch:ready")
 	if got := o.metric("addon_operator_module_hook_allowed_errors_total", `hook="010-web/hooks/batch:ready"`); got == "" {
 		t.Error("the failed probe is not counted")
-	}
-}
-
-// One of several hooks is tried by hand by its number or the end of its name.
-func TestHookOfABatchByHand(t *testing.T) {
-	h := newFixture(t, "web")
-	h.write("batch", "#!/bin/sh\ncase \"$1 $2\" in\n\"hook config\") echo '{\"version\": \"v1\", \"hooks\": ["+
-		"{\"configVersion\": \"v1\", \"metadata\": {\"name\": \"a\"}, \"onStartup\": 1}, {\"configVersion\": \"v1\", \"metadata\": {\"name\": \"b\"}, \"beforeHelm\": 2}]}' ;;\n"+
-		"*) echo \"{\\\"op\\\": \\\"add\\\", \\\"path\\\": \\\"/web/ran\\\", \\\"value\\\": \\\"$*\\\"}\" >\"$VALUES_JSON_PATCH_PATH\" ;;\nesac\n")
-	for arguments, want := range map[string][]string{
-		"hook run " + h.path("batch") + " --hook 1 --binding beforeHelm":  {"hook run 1"},
-		"hook run " + h.path("batch") + " --hook a:0 --binding onStartup": {"hook run 0"},
-		"hook run " + h.path("batch") + " --binding onStartup":            {"--hook", "batch:a:0", "batch:b:1"},
-	} {
-		out, _ := exec.Command(program(), strings.Fields(arguments)...).CombinedOutput()
-		expectAll(t, string(out), want...)
 	}
 }

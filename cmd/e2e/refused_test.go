@@ -65,7 +65,7 @@ func TestStartUpIsRefused(t *testing.T) {
 		},
 		"a global hook with an unknown binding": {
 			file: "global-hooks/hooks/g.sh", content: script + `echo '{"configVersion": "v1", "onStartap": 1, "schedule": [{"crontab": "every day"}]}'` + "\n", code: 1,
-			says: []string{"hook g.sh", "onStartap", "schedule[0].crontab"},
+			says: []string{"hook g.sh", "onStartap", "did you mean onStartup?"},
 		},
 		"a global hook with a binding of modules": {
 			file: "global-hooks/hooks/g.sh", content: script + `echo '{"configVersion": "v1", "beforeHelm": 1}'` + "\n", code: 1,

@@ -149,7 +149,7 @@ func (c *checks) fail(err error) {
 	case errors.As(err, &wrong):
 		c.violations(wrong)
 	case errors.As(err, &unused):
-		c.found.addMessage(Error, unused.Called(unused.Path))
+		c.found.addMessage(Error, unused.Path+" "+unused.Reason)
 	default:
 		c.found.addMessage(Error, err.Error())
 	}

@@ -1,7 +1,6 @@
 // Package local has the commands for authors of modules, which need no operator and no cluster:
-// check values, run single hooks, play tests, and an API server in memory.
+// check values, play tests, and an API server in memory.
 //
-// They use the code of the operator, so that both have the same results: the runner of package
-// hooks, actors/check, actors/scenario, kube/apiserver. This package adds flags, and output for
+// They use the code of the operator, so that both have the same results: actors/check, actors/scenario, kube/apiserver. This package adds flags, and output for
 // people and for pipelines. A command that asks a running operator belongs to package remote.
 package local
