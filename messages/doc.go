@@ -23,8 +23,6 @@
 //	EndAttempts          queue, converge   owner
 //
 //
-//	GetValues            run, server       module, global-hooks
-//	Values               module, global    run, server
 //	ApplyHookResult      run               module, global-hooks
 //
 //	BindingSynchronized  run               module, global-hooks

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/values"
 )
 
 // Phase is where a module is in its life. actors/modules/phase.go draws what leads from one to the
@@ -128,9 +129,10 @@ type ModuleStatus struct {
 	Release int `json:"releaseRevision,omitempty"`
 	// Namespace of the release, empty for that of the operator (H20).
 	Namespace string `json:"namespace,omitempty"`
-	// Values is the beginning of the checksum of the merged values.
-	Values  string        `json:"valuesChecksum"`
-	Failing []FailingTask `json:"failing,omitempty"`
+	// Section has the values, and Values is the beginning of the checksum of the merged ones.
+	Section *values.Section `json:"-"`
+	Values  string          `json:"valuesChecksum"`
+	Failing []FailingTask   `json:"failing,omitempty"`
 	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that others changed, as far as they are watched.
@@ -207,9 +209,10 @@ type GlobalStatus struct {
 	Hooks  int          `json:"hooks"`
 	Loaded []hooks.Hook `json:"-"` // these hooks
 	Runs   int          `json:"runs"`
-	// Values is the beginning of the checksum of the global values.
-	Values  string        `json:"valuesChecksum"`
-	Failing []FailingTask `json:"failing,omitempty"`
+	// Section has the global values, and Values is the beginning of their checksum.
+	Section *values.Section `json:"-"`
+	Values  string          `json:"valuesChecksum"`
+	Failing []FailingTask   `json:"failing,omitempty"`
 }
 
 // String implements fmt.Stringer.
