@@ -29,7 +29,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown " +
 		"SynchronizeLater BindingDeferred watchAgain watchOverflowed leaveDue " +
 		"keepAgain delayedReload remindHeld RetireModule ConfigFlagsSaved " +
-		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
+		"modulesSeen objectsDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {
 		handled = everyThird(handled)

@@ -96,7 +96,6 @@
 //
 //	modulesSeen          kube              module-objects
 //	objectsDue           timer             module-objects
-//	restDue              itself            module-objects
 //	lookAtObjects        timer             module-objects
 //
 //	of package work      sender            receiver

@@ -351,9 +351,6 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 	if len(unknown) > 0 {
 		c.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
 	}
-	for _, m := range c.schemas.InvalidOff(before, c.doc) {
-		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script disables it; fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
-	}
 	c.announce(ctx, before)
 }
 
