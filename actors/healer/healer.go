@@ -191,19 +191,22 @@ func (h *healer) disown(module string, r *releaseState) {
 	}
 }
 
-// arm starts the timer for the release that is due first.
+// arm starts the timer for the release that is due first, or for the heals that are the first not to count any more.
 func (h *healer) arm(ctx actor.Context) {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	var first time.Time
+	var times []time.Time
 	for _, r := range h.releases {
-		if !r.due.IsZero() && (first.IsZero() || r.due.Before(first)) {
-			first = r.due
+		if !r.due.IsZero() {
+			times = append(times, r.due)
+		}
+		for _, recent := range r.heals {
+			times = append(times, recent.forgotten())
 		}
 	}
-	if !first.IsZero() {
-		h.timer = h.program.SendLater(ctx, time.Until(first), healDue{})
+	if len(times) > 0 {
+		h.timer = h.program.SendLater(ctx, time.Until(slices.MinFunc(times, time.Time.Compare)), healDue{})
 	}
 }
 
@@ -257,7 +260,7 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(absent)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	for _, o := range absent {
-		h.healed(ctx, module, r.heals, o)
+		h.healed(module, r.heals, o)
 	}
 	h.report(ctx, module, r)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
