@@ -11,9 +11,9 @@ import (
 	"addon-operator/kube"
 )
 
-// healHistory are the recent heals of a release, by object. An object is contested when another client, or a hook, deletes it
-// again after each heal. Its heals then slow down: 5 s, 10 s … up to five minutes after the last one. When it has stayed
-// for a quiet period, earlier heals do not count any more.
+// healHistory are the recent heals of a release, by object. An object is contested when another client, or a hook,
+// deletes it again after each heal. Its heals then slow down: 5 s, 10 s … up to five minutes after the last one. When
+// it has stayed for a quiet period, earlier heals do not count any more.
 type healHistory map[helm.Object]recentHeals
 
 type recentHeals struct {
@@ -53,8 +53,10 @@ func (h *healer) healed(module string, history healHistory, o helm.Object) {
 	history[o] = recent
 	if recent.contested() {
 		text := history.sentence(o)
-		h.log.Warn("something else undoes each heal of a release: heals are slowed down", "module", module, "contested", text, "next", recent.delay())
-		h.program.Notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed at growing intervals", module, text)})
+		h.log.Warn("something else undoes each heal of a release: heals are slowed down",
+			"module", module, "contested", text, "next", recent.delay())
+		text = fmt.Sprintf("module %s: %s; it is healed at growing intervals", module, text)
+		h.program.Notify(kube.Notice{Warning: true, Reason: "HealFight", Message: text})
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// H13: an object that is gone while its module runs is looked for when the run is over, and healed then; what is back is not.
+// H13: an object that is gone while its module runs is looked for when the run is over, and healed then; what is back
+// is not.
 func TestGoneDuringARun(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +103,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// H13: an object is contested until it has stayed for a while since Helm has applied it, which may be long after the heal.
+// H13: an object is contested until it has stayed for a while since Helm has applied it, which may be long after the
+// heal.
 func TestContestedUntilItStays(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	synctest.Test(t, func(t *testing.T) {

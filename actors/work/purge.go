@@ -128,7 +128,8 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		if err != nil {
 			return nil, err
 		}
-		if !module.Known.Applied && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
+		if !module.Known.Applied && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" &&
+			!decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
 			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
 				"whether it has objects of this release", m.Name)
 		}
@@ -146,7 +147,9 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 }
 
 // objectsOf returns the objects in the chart of a module; none without a chart.
-func (j ReloadJob) objectsOf(run *supervisor.Run, tree *addons.Tree, m addons.Module, global *values.Section) ([]helm.Object, error) {
+func (j ReloadJob) objectsOf(
+	run *supervisor.Run, tree *addons.Tree, m addons.Module, global *values.Section,
+) ([]helm.Object, error) {
 	if m.Stale() == "" && !charts.Exists(m.Dir) {
 		return nil, inForce(tree, m.Name) // its directory may have another name now
 	}

@@ -120,8 +120,8 @@ type ModuleStatus struct {
 	// Runs in progress, hooks loaded.
 	Runs  int `json:"runs"`
 	Hooks int `json:"hooks"`
-	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a discovery
-	// enables it.
+	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a
+	// discovery enables it.
 	Loaded []hooks.Hook `json:"-"`
 	// Release is the revision of the last Helm action, 0 for none.
 	Release int `json:"releaseRevision,omitempty"`
