@@ -30,7 +30,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown GetHooks " +
 		"SynchronizeLater BindingDeferred watchAgain watchOverflowed leaveDue " +
 		"keepAgain delayedReload remindHeld ConfigFlagsSaved " +
-		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
+		"modulesSeen objectsDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {
 		handled = everyThird(handled)

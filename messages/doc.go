@@ -22,8 +22,6 @@
 //	EndAttempts          queue, converge   owner
 //
 //
-//	GetValues            run, server       module, global-hooks
-//	Values               module, global    run, server
 //	ApplyHookResult      run               module, global-hooks
 //
 //	BindingSynchronized  run               module, global-hooks
@@ -93,7 +91,6 @@
 //
 //	modulesSeen          kube              module-objects
 //	objectsDue           timer             module-objects
-//	restDue              itself            module-objects
 //	lookAtObjects        timer             module-objects
 //
 //	of package work      sender            receiver

@@ -1,20 +1,9 @@
 package messages
 
 import (
-	"log/slog"
-
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
-
-// GetValues asks an owner for its values. The answer is [Values].
-type GetValues struct{}
-
-// Values is an immutable view of an owner's values.
-type Values struct{ Section *values.Section }
-
-// LogValue keeps values, which may be secrets, out of logs.
-func (Values) LogValue() slog.Value { return slog.StringValue("values") }
 
 // ApplyHookResult passes the result files of a hook that exited with 0 to its owner. The answer is
 // what the run knows of its owner from now on, or an error that names what was refused; then

@@ -31,8 +31,8 @@ type Synchronization struct {
 	Bindings []BindingKey
 }
 
-// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Shown is what
-// it has shown: the later events of these bindings go through, also those that were held (C40).
+// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Shown is
+// what it has shown: the later events of these bindings go through, also those that were held (C40).
 type SynchronizationEnded struct {
 	Owner string
 	Synchronization

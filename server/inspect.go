@@ -73,8 +73,8 @@ func (s owners) status(r *http.Request) (any, error) {
 	return display{data: all[i], text: why(all[i])}, nil
 }
 
-// allHooks lists the hooks that are loaded, global first, then those of modules in the order they run; with only, of that
-// owner alone.
+// allHooks lists the hooks that are loaded, global first, then those of modules in the order they run; with only, of
+// that owner alone.
 func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
 	if only != "" {
 		if only, err = s.known(only); err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -53,23 +54,6 @@ func (s Source) notStarted() error {
 // They find it by the names that people use.
 type owners struct{ Source }
 
-// values asks an owner for its values. The section in the answer is immutable.
-func (s owners) values(ctx context.Context, owner string) (messages.Values, error) {
-	values, err := question[messages.Values](ctx, s.Source, ownerPath(owner), messages.GetValues{})
-	if err == nil && values.Section == nil {
-		err = fmt.Errorf("bug: %s has no section", owner)
-	}
-	return values, err
-}
-
-// ownerPath is the path of the actor of an owner, below the root.
-func ownerPath(owner string) string {
-	if owner == messages.GlobalHooks || owner == globalOwner {
-		return messages.GlobalHooks
-	}
-	return "module/" + owner
-}
-
 // globalOwner is the name of the global values in requests; no module can have it. Actors and
 // messages call their owner messages.GlobalHooks.
 const globalOwner = "global"
@@ -94,12 +78,23 @@ func (s owners) known(asked string) (string, error) {
 }
 
 // owner finds the values of a module, or the global ones.
-func (s owners) owner(ctx context.Context, asked string) (messages.Values, error) {
+func (s owners) owner(asked string) (section *values.Section, err error) {
 	name, err := s.known(asked)
 	if err != nil {
-		return messages.Values{}, err
+		return nil, err
 	}
-	return s.values(ctx, name)
+	if name == globalOwner {
+		section = published[view.GlobalStatus](s.Inspector.Tree()).Section
+	}
+	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
+		if m.Name == name {
+			section = m.Section
+		}
+	}
+	if section == nil {
+		err = cmp.Or(s.notStarted(), errors.New("its actor has not started yet; try again"))
+	}
+	return section, err
 }
 
 // noModule is the error for a name that is no module: its release may be waiting for a confirmation
@@ -129,34 +124,34 @@ func (s Source) modules() []string {
 func (s owners) section(page string) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
 		name, secrets := ofOwner(r), showSecrets(r)
-		own, err := s.owner(r.Context(), name)
+		own, err := s.owner(name)
 		if err != nil {
 			return nil, err
 		}
 		if page == "patches" {
-			patches := own.Section.Saved(secrets)
+			patches := own.Saved(secrets)
 			return display{data: patches, table: patchTable(patches)}, nil
 		}
 		part := partOf(own, page, secrets)
 		if name != globalOwner && r.URL.Query().Get("global") == "true" {
-			global, err := s.owner(r.Context(), globalOwner)
+			global, err := s.owner(globalOwner)
 			if err != nil {
 				return nil, err
 			}
-			part = map[string]any{global.Section.Key(): partOf(global, page, secrets), own.Section.Key(): part}
+			part = map[string]any{global.Key(): partOf(global, page, secrets), own.Key(): part}
 		}
 		return part, nil
 	}
 }
 
 // partOf is the part of the values that a page shows, masked unless secrets are requested.
-func partOf(v messages.Values, page string, secrets bool) any {
-	tree := v.Section.Merged()
+func partOf(v *values.Section, page string, secrets bool) any {
+	tree := v.Merged()
 	if page == "config" {
-		tree = v.Section.Config()
+		tree = v.Config()
 	}
 	if !secrets {
-		tree = v.Section.Secrets().Hide(tree)
+		tree = v.Secrets().Hide(tree)
 	}
 	return tree
 }
@@ -170,15 +165,15 @@ func (s owners) explainPage(r *http.Request) (any, error) {
 			return nil, badRequest("a path is required: ?path=global.a.b or ?module=NAME&path=a.b")
 		}
 	}
-	known, err := s.owner(r.Context(), module)
+	known, err := s.owner(module)
 	if err != nil {
 		return nil, err
 	}
-	leaves, err := known.Section.Explain(path)
+	leaves, err := known.Explain(path)
 	if err != nil {
 		return nil, notFound("%w", err)
 	}
-	note := s.filesOf(known.Section.Key())
+	note := s.filesOf(known.Key())
 	for i := range leaves {
 		if !showSecrets(r) {
 			leaves[i] = leaves[i].Masked()

@@ -19,14 +19,14 @@ type Inspector struct {
 	crashes *crashes
 	mu      sync.RWMutex
 	probes  map[string]*probe
-	// gone sums up the actors that have ended, by type, so that counters in metrics never fall.
-	gone map[string]totals
+	// gone has the restarts of actors that have ended, by type, so that counters in metrics never fall.
+	gone map[string]int64
 	// Restarts of all actors, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
 
 func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
-	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}, gone: map[string]totals{}}
+	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}, gone: map[string]int64{}}
 }
 
 // Status is what an actor publishes about itself: small, immutable, and without values of users,

@@ -18,20 +18,20 @@ func TestSummaries(t *testing.T) {
 		s.advance(3 * time.Second)
 		kind := s.find("first").Type
 		before := s.Inspector.Summaries()[kind]
-		if before.Count[supervisor.Idle] != 2 || before.Longest[supervisor.Idle] < 3*time.Second || before.Processed < 2 || before.Messages != 0 {
+		if before.Count[supervisor.Idle] != 2 || before.Messages != 0 {
 			t.Errorf("two idle actors: %+v", before)
 		}
 		s.Actors.Root.Stop(first)
 		s.advance(time.Second)
 		between := s.Inspector.Summaries()[kind]
-		if between.Count[supervisor.Idle] != 1 || between.Processed <= before.Processed {
-			t.Errorf("one is gone: %+v, before %+v", between, before)
+		if between.Count[supervisor.Idle] != 1 {
+			t.Errorf("one is gone: %+v", between)
 		}
 		s.spawn("first", silent)
 		s.Actors.Root.Stop(second)
 		s.advance(time.Second)
-		if after := s.Inspector.Summaries()[kind]; after.Count[supervisor.Idle] != 1 || after.Processed <= between.Processed {
-			t.Errorf("a namesake, and the other is gone: %+v, before %+v", after, between)
+		if after := s.Inspector.Summaries()[kind]; after.Count[supervisor.Idle] != 1 {
+			t.Errorf("a namesake, and the other is gone: %+v", after)
 		}
 		s.advance(time.Minute)
 		if runs := s.Inspector.Summaries()["worker"]; runs.Count[supervisor.Idle] != 0 || runs.Restarts != 1 {
@@ -48,7 +48,7 @@ func TestSummaryOfABusyActor(t *testing.T) {
 		s.Actors.Root.Send(pid, "waits")
 		s.advance(4 * time.Second)
 		got := s.Inspector.Summaries()[s.find("worker").Type]
-		if got.Count[supervisor.Busy] != 1 || got.Longest[supervisor.Busy] != 4*time.Second || got.Messages != 1 {
+		if got.Count[supervisor.Busy] != 1 || got.Messages != 1 {
 			t.Errorf("got %+v", got)
 		}
 		s.advance(time.Minute)

@@ -21,9 +21,8 @@ import (
 	"addon-operator/values"
 )
 
-// config owns the ConfigMap and the Secret with values, which are one document: it validates what people write into them,
-// refuses both as a whole (D16, D40) or sends every owner what changed, and is their only
-// writer.
+// config owns the ConfigMap and the Secret with values, which are one document: it validates what people write into
+// them, refuses both as a whole (D16, D40) or sends every owner what changed, and is their only writer.
 //
 // It may block on the API server: only runs that save values wait for it, and writes are bounded by
 // writeTimeout.
@@ -60,8 +59,8 @@ type Initial struct {
 	Sections map[string]*values.Section
 	Modules  []addons.Module
 	Global   addons.Global
-	// Refused says why what is in the cluster is not in force from the start: Data and Secret are the last valid contents
-	// that were kept (P3).
+	// Refused says why what is in the cluster is not in force from the start: Data and Secret are the last valid
+	// contents that were kept (P3).
 	Refused error
 	Secret  InitialSecret
 }
@@ -72,13 +71,14 @@ type Initial struct {
 func New(ctx context.Context, p *shared.Program, initial Initial) actor.Actor {
 	c := &config{
 		program: p, log: p.Log,
-		configMap: &layer{name: "the ConfigMap", store: p.ConfigMap, deleted: errDeleted, known: initial.Data, revision: initial.Revision, now: kube.ConfigMap{Data: initial.Data, ResourceVersion: initial.Revision}},
-		secret:    &layer{name: "the Secret with values", deleted: errSecretDeleted, known: initial.Secret.Data, revision: initial.Secret.Revision, now: kube.ConfigMap{Data: initial.Secret.Data, ResourceVersion: initial.Secret.Revision}},
+		configMap: newLayer("the ConfigMap", errDeleted, initial.Data, initial.Revision),
+		secret:    newLayer("the Secret with values", errSecretDeleted, initial.Secret.Data, initial.Secret.Revision),
 		schemas:   decide.Schemas{Sections: initial.Sections, Modules: initial.Modules},
 		global:    initial.Global,
 		refused:   initial.Refused, fromKept: initial.Refused != nil,
 		confirmed: confirmation{program: p},
 	}
+	c.configMap.store = p.ConfigMap
 	if p.LastValid != nil {
 		c.configMap.deleted, c.secret.deleted = ErrDeletedBefore, ErrSecretDeletedBefore
 	}
@@ -246,8 +246,8 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	}
 }
 
-// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it. With kept contents it waits until
-// both were seen.
+// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it. With kept contents it
+// waits until both were seen.
 func (c *config) judge(ctx actor.Context) {
 	if c.fromKept && (!c.configMap.seen || !c.secret.seen && c.secret.store != nil) {
 		return
@@ -285,15 +285,16 @@ func (c *config) judge(ctx actor.Context) {
 	}
 }
 
-// refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40). The same reason is logged once, but
-// counted each time.
+// refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40). The same reason is logged once,
+// but counted each time.
 func (c *config) refuse(err error) {
 	c.program.Metrics.Converge.ConfigRefused.Inc()
 	if c.refused != nil && c.refused.Error() == err.Error() {
 		return
 	}
 	c.refused = err
-	c.log.Error("ConfigMap and Secret are refused as a whole; the last valid values stay in force until they are fixed", "err", err)
+	c.log.Error("ConfigMap and Secret are refused as a whole; the last valid values stay in force until they are fixed",
+		"err", err)
 	c.noticeRefused()
 }
 
@@ -350,9 +351,6 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 	}
 	if len(unknown) > 0 {
 		c.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
-	}
-	for _, m := range c.schemas.InvalidOff(before, c.doc) {
-		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script disables it; fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
 	}
 	c.announce(ctx, before)
 }

@@ -46,6 +46,14 @@ type layer struct {
 	ahead string
 }
 
+// newLayer is a layer as the start has read it.
+func newLayer(name string, deleted error, data map[string]string, revision string) *layer {
+	return &layer{
+		name: name, deleted: deleted, known: data, revision: revision,
+		now: kube.ConfigMap{Data: data, ResourceVersion: revision},
+	}
+}
+
 // late reports whether the watch shows something older than what is known: the operator's own write
 // may return before the watch shows the edit before it.
 func (l *layer) late(content kube.ConfigMap) bool {

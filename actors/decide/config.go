@@ -141,28 +141,6 @@ func (s Schemas) ModuleName(key string) string {
 	return key
 }
 
-// InvalidModule is a module whose section is accepted although it is not valid.
-type InvalidModule struct {
-	Name string
-	Err  error
-}
-
-// InvalidOff returns the modules whose new sections are not valid and accepted, because only a hook or the script has
-// switched them off.
-func (s Schemas) InvalidOff(before, after values.Document) []InvalidModule {
-	var invalid []InvalidModule
-	for _, m := range s.Modules {
-		section := s.Sections[m.Key]
-		if section == nil || !Changed(before, after, m.Key) || !SwitchedOn(m, nil, after.Flags).Enabled || s.Enabling.Concerns(m, after.Flags) {
-			continue
-		}
-		if err := Fits(section, after); err != nil {
-			invalid = append(invalid, InvalidModule{m.Name, err})
-		}
-	}
-	return invalid
-}
-
 // Changed reports whether two contents of ConfigMap and Secret differ in the section with a key.
 func Changed(before, after values.Document, key string) bool {
 	return values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key]) || values.Checksum(before.Secrets[key]) != values.Checksum(after.Secrets[key])

@@ -3,7 +3,6 @@ package decide
 import (
 	"maps"
 	"reflect"
-	"slices"
 	"testing"
 
 	"addon-operator/addons"
@@ -86,38 +85,5 @@ func TestWithKeys(t *testing.T) {
 	}
 	if after, _ := schemas(t).WithKeys(nil, map[string]*string{"dns": text("a: 1")}); len(after) != 1 {
 		t.Errorf("without a ConfigMap: %v", after)
-	}
-}
-
-// D37: what is accepted although it is not valid is named.
-func TestInvalidOff(t *testing.T) {
-	s := schemas(t)
-	compiled, err := values.CompileSchemas(values.SchemaFile{Path: "config-values.yaml", Data: []byte("properties: {replicas: {type: integer}}")}, values.SchemaFile{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	section, err := values.NewSection("dns", compiled)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Sections["dns"] = section
-	before := parsed(t, map[string]string{"dnsEnabled": "true"}, nil)
-	after := parsed(t, map[string]string{"dnsEnabled": "true", "dns": "replicas: many"}, nil)
-	s.Modules[0].EnabledScript, s.Enabling.Scripts = "enabled", map[string]bool{"dns": false}
-	names := func(invalid []InvalidModule) (names []string) {
-		for _, m := range invalid {
-			names = append(names, m.Name)
-		}
-		return names
-	}
-	if got := names(s.InvalidOff(before, after)); !slices.Equal(got, []string{"dns"}) {
-		t.Errorf("its script says no: got %q", got)
-	}
-	if got := names(s.InvalidOff(after, after)); got != nil {
-		t.Errorf("nothing has changed: got %q", got)
-	}
-	s.Enabling.Scripts["dns"] = true
-	if got := names(s.InvalidOff(before, after)); got != nil {
-		t.Errorf("it is enabled, so its values are refused instead: got %q", got)
 	}
 }

@@ -6,16 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"addon-operator/actors/shared"
 	"addon-operator/helm"
 	"addon-operator/kube"
 )
 
-// healHistory are the recent heals of a release, by object. An object is contested when another client, or a hook, deletes it
-// again after each heal. Its heals then slow down: 5 s, 10 s … up to five minutes after the last one. When it has stayed
-// for a quiet period, earlier heals do not count any more.
+// healHistory are the recent heals of a release, by object. An object is contested when another client, or a hook,
+// deletes it again after each heal. Its heals then slow down: 5 s, 10 s … up to five minutes after the last one. When
+// it has stayed for a quiet period, earlier heals do not count any more.
 type healHistory map[helm.Object]recentHeals
 
 type recentHeals struct {
@@ -41,20 +39,24 @@ func (l recentHeals) delay() time.Duration {
 // next is the earliest time of the next heal.
 func (l recentHeals) next() time.Time { return l.last.Add(l.delay()) }
 
+// forgotten is when it does not count any more.
+func (l recentHeals) forgotten() time.Time { return l.next().Add(quietPeriod) }
+
 // sentence says that an object is contested.
 func (h healHistory) sentence(o helm.Object) string {
 	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, h[o].times)
 }
 
 // healed is called when a run is queued that heals an object.
-func (h *healer) healed(ctx actor.Context, module string, history healHistory, o helm.Object) {
+func (h *healer) healed(module string, history healHistory, o helm.Object) {
 	recent := recentHeals{history[o].times + 1, time.Now()}
 	history[o] = recent
-	h.program.SendLater(ctx, recent.delay()+quietPeriod, healDue{})
 	if recent.contested() {
 		text := history.sentence(o)
-		h.log.Warn("something else undoes each heal of a release: heals are slowed down", "module", module, "contested", text, "next", recent.delay())
-		h.program.Notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed at growing intervals", module, text)})
+		h.log.Warn("something else undoes each heal of a release: heals are slowed down",
+			"module", module, "contested", text, "next", recent.delay())
+		text = fmt.Sprintf("module %s: %s; it is healed at growing intervals", module, text)
+		h.program.Notify(kube.Notice{Warning: true, Reason: "HealFight", Message: text})
 	}
 }
 
@@ -73,7 +75,7 @@ func (h healHistory) applied(release []helm.Object, wrote bool) {
 // forgetOld drops the heals of objects that have stayed, and reports whether there were some.
 func (h healHistory) forgetOld(now time.Time) bool {
 	before := len(h)
-	maps.DeleteFunc(h, func(_ helm.Object, l recentHeals) bool { return !now.Before(l.next().Add(quietPeriod)) })
+	maps.DeleteFunc(h, func(_ helm.Object, l recentHeals) bool { return !now.Before(l.forgotten()) })
 	return len(h) < before
 }
 

@@ -19,10 +19,10 @@ import (
 	"addon-operator/messages/view"
 )
 
-// healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the business
-// of helm; known here is to which module an object belongs. A second after a report it looks at what the module has
-// published: when its runs are over, and the object is still absent, the module runs again. While a run is in progress,
-// Helm may still apply the object, so the healer looks again later. Helm itself finds what is absent.
+// healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
+// business of helm; known here is to which module an object belongs. A second after a report it looks at what the
+// module has published: when its runs are over, and the object is still absent, the module runs again. While a run is
+// in progress, Helm may still apply the object, so the healer looks again later. Helm itself finds what is absent.
 type healer struct {
 	program *shared.Program
 	log     *slog.Logger
@@ -69,7 +69,11 @@ type (
 
 // New makes the actor. Watches end with ctx.
 func New(ctx context.Context, p *shared.Program) actor.Actor {
-	return &healer{program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{}, applied: map[string][]helm.Object{}, states: objectStates{known: map[helm.Object]assessed{}, due: map[string]bool{}}, assess: func([]helm.Object) {}}
+	return &healer{
+		program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{},
+		states:  objectStates{known: map[helm.Object]assessed{}, due: map[string]bool{}},
+		applied: map[string][]helm.Object{}, assess: func([]helm.Object) {},
+	}
 }
 
 // Receive implements actor.Actor.
@@ -110,7 +114,8 @@ func (h *healer) watch(self *actor.PID) {
 	})
 }
 
-// objectGone notes that an object is gone, which is looked at a moment later, or later still if the object is contested.
+// objectGone notes that an object is gone, which is looked at a moment later, or later still if the object is
+// contested.
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.owners[o] {
 		r := h.releases[name]
@@ -141,8 +146,9 @@ func (h *healer) exists(o helm.Object) {
 	}
 }
 
-// releaseApplied takes over the objects of a release as Helm has just written it; without any the release is forgotten. A
-// run waits for the answer: the module has the health of its objects by then, and is not ready with that of before (H25).
+// releaseApplied takes over the objects of a release as Helm has just written it; without any the release is
+// forgotten. A run waits for the answer: the module has the health of its objects by then, and is not ready with that
+// of before (H25).
 func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 	r := h.releases[msg.Module]
 	if r == nil {
@@ -191,19 +197,22 @@ func (h *healer) disown(module string, r *releaseState) {
 	}
 }
 
-// arm starts the timer for the release that is due first.
+// arm starts the timer for the release that is due first, or for the heals that are the first not to count any more.
 func (h *healer) arm(ctx actor.Context) {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	var first time.Time
+	var times []time.Time
 	for _, r := range h.releases {
-		if !r.due.IsZero() && (first.IsZero() || r.due.Before(first)) {
-			first = r.due
+		if !r.due.IsZero() {
+			times = append(times, r.due)
+		}
+		for _, recent := range r.heals {
+			times = append(times, recent.forgotten())
 		}
 	}
-	if !first.IsZero() {
-		h.timer = h.program.SendLater(ctx, time.Until(first), healDue{})
+	if len(times) > 0 {
+		h.timer = h.program.SendLater(ctx, time.Until(slices.MinFunc(times, time.Time.Compare)), healDue{})
 	}
 }
 
@@ -229,7 +238,8 @@ func (h *healer) healDue(ctx actor.Context) {
 	for _, name := range due {
 		status, _ := h.program.Inspector.Status(work.ModulePath + name).(view.ModuleStatus)
 		switch r := h.releases[name]; {
-		case !slices.Contains(enabled, name), status.Maintenance != "", status.Phase == view.Suspended, status.Phase == view.Deleting:
+		case !slices.Contains(enabled, name), status.Maintenance != "",
+			status.Phase == view.Suspended, status.Phase == view.Deleting:
 			clear(r.gone) // nobody's business until the next run, which finds what is absent
 		case status.Phase == view.Ready:
 			h.heal(ctx, name, r)
@@ -257,7 +267,7 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(absent)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	for _, o := range absent {
-		h.healed(ctx, module, r.heals, o)
+		h.healed(module, r.heals, o)
 	}
 	h.report(ctx, module, r)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
@@ -301,8 +311,8 @@ func (l liveHealer) Healer() view.HealerStatus {
 	return s
 }
 
-// Monitored implements view.HealerReporter. The objects are sorted, because Helm's order of installation says nothing to
-// people.
+// Monitored implements view.HealerReporter. The objects are sorted, because Helm's order of installation says nothing
+// to people.
 func (l liveHealer) Monitored() map[string][]view.MonitoredObject {
 	all := map[string][]view.MonitoredObject{}
 	for name, objects := range l.objects {

@@ -18,7 +18,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// H13: an object that is gone while its module runs is looked for when the run is over, and healed then; what is back is not.
+// H13: an object that is gone while its module runs is looked for when the run is over, and healed then; what is back
+// is not.
 func TestGoneDuringARun(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	synctest.Test(t, func(t *testing.T) {
@@ -100,6 +101,43 @@ func TestEnded(t *testing.T) {
 			t.Errorf("gone during the run: %t; the module waits for what has ended: %+v", during, last)
 		}
 	}
+}
+
+// H13: an object is contested until it has stayed for a while since Helm has applied it, which may be long after the
+// heal.
+func TestContestedUntilItStays(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	synctest.Test(t, func(t *testing.T) {
+		p := sharedtest.NewProgram(nil)
+		p.ReleaseWatch = absentObjects{}
+		p.Enabled.Store(&[]string{"web"})
+		var told work.HealthChanged
+		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(ctx actor.Context) {
+			if msg, ok := ctx.Message().(work.HealthChanged); ok {
+				told = msg
+			}
+		}))
+		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true}
+		for range shared.AllowedTurns + 1 {
+			sharedtest.Ask[work.HealthReported](t, p, pid, applied)
+			p.Send(pid, objectGone{o})
+			time.Sleep(2 * healDelay)
+		}
+		time.Sleep(30 * time.Second) // the run that heals is slow
+		sharedtest.Ask[work.HealthReported](t, p, pid, applied)
+		for _, wait := range []struct {
+			pause     time.Duration
+			contested int
+		}{{quietPeriod, 1}, {contestedFirstDelay, 0}} {
+			time.Sleep(wait.pause)
+			synctest.Wait()
+			if len(told.Contested) != wait.contested {
+				t.Errorf("after %s it is contested: %q, want %d", wait.pause, told.Contested, wait.contested)
+			}
+		}
+	})
 }
 
 // handled waits until the healer has handled what was sent to it.

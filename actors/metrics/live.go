@@ -132,18 +132,14 @@ func (l *live) state(name, help string, labels ...string) *state {
 // actors are by type of actor: their number does not grow with the modules.
 func (l *live) actors() func(scrape) {
 	count := l.state("actors", "Actors by state: idle, busy, or suspended after a failure.", "actor", "state")
-	longest := l.state("actor_state_seconds", "Longest time that an actor has been in its current state.", "actor", "state")
 	length := l.state("actor_mailbox_length", "Messages waiting in mailboxes.", "actor")
-	processed := l.state("actor_messages_total", "Messages that actors have handled.", "actor")
 	restarts := l.state("actor_restarts_total", "Retries of failed tasks, by the type of the actor. It is always the worker of a task: a crash of any other actor ends the process.", "actor")
 	return func(s scrape) {
 		for kind, all := range s.Actors.Summaries() {
 			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {
 				s.emit(count, float64(all.Count[state]), kind, state)
-				s.emit(longest, all.Longest[state].Seconds(), kind, state)
 			}
 			s.emit(length, float64(all.Messages), kind)
-			s.emit(processed, float64(all.Processed), kind)
 			s.emit(restarts, float64(all.Restarts), kind)
 		}
 	}
@@ -188,7 +184,6 @@ func (l *live) queues() func(scrape) {
 	length := l.state("tasks_queue_length", "Tasks in a queue, including the one in progress.", "queue")
 	head := l.state("tasks_queue_head_info", "1 for the task that a queue is working on, or starts next.", "queue", "module", "task_type", "hook")
 	since := l.state("tasks_queue_head_seconds", "How long the task at the head has been in progress, including the delays between attempts.", "queue")
-	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, if there are more than 20; its next run serves all of them.", "queue_name", "hook")
 	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; one task of a hook contains all that wait for it.", "queue")
 	return func(s scrape) {
 		named(s, func(queue string, q view.QueueStatus) {
@@ -200,9 +195,6 @@ func (l *live) queues() func(scrape) {
 			s.emit(triggers, float64(q.Triggers), queue)
 			if q.InProgress {
 				s.emit(since, seconds(q.Since), queue)
-			}
-			for hook, n := range q.Crowded { // few: the queue publishes only hooks with many triggers
-				s.emit(many, float64(n), queue, hook)
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,22 +23,20 @@ const maxSeries = 1000
 const maxConflicts = 100
 
 // Reports are the series that hooks report through METRICS_PATH (I6, I7), and the Prometheus
-// collector of /metrics/hooks. Runs of several hooks end at the same time; each replaces the whole
-// map, so a scrape sees all of a run or nothing, and waits for no lock.
+// collector of /metrics/hooks. Runs of several hooks end at the same time; a scrape sees all of a run or nothing.
 type Reports struct {
 	// Limit is how many series a hook may report; set it before hooks run.
 	Limit    int
 	reserved string // prefix of the operator's own metrics
 	dropped  *prometheus.CounterVec
-	// now is never nil. Neither the map nor anything in it is written to once it is stored: change
-	// makes a new one.
-	now atomic.Pointer[map[reporter]reported]
+	mu       sync.Mutex
+	now      map[reporter]*reported // guarded by mu
 }
 
 // reporter is a hook that reports metrics; module is empty for global ones.
 type reporter struct{ module, hook string }
 
-// reported are the series of one hook. They are replaced, never changed.
+// reported are the series of one hook.
 type reported struct {
 	series map[seriesKey]series
 	told   bool // the caller of Add has learned that series were dropped
@@ -69,30 +67,16 @@ type family struct {
 }
 
 func newReports(d *declared) *Reports {
-	r := &Reports{
-		Limit: maxSeries, reserved: d.prefix,
+	return &Reports{
+		Limit: maxSeries, reserved: d.prefix, now: map[reporter]*reported{},
 		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
-	}
-	r.now.Store(&map[reporter]reported{})
-	return r
-}
-
-// change replaces the reports. It calls next again when another hook was faster, so next must have
-// no effect but on the map that it is given and on variables that it sets each time.
-func (r *Reports) change(next func(map[reporter]reported)) {
-	for {
-		before := r.now.Load()
-		after := maps.Clone(*before)
-		if next(after); r.now.CompareAndSwap(before, &after) {
-			return
-		}
 	}
 }
 
 // families are the common properties of all series, by name. If two hooks introduce one name with
 // different types at the same moment, the type that comes first in the alphabet wins, so that each
 // scrape decides the same.
-func families(now map[reporter]reported) map[string]family {
+func families(now map[reporter]*reported) map[string]family {
 	all := map[string]family{}
 	for _, own := range now {
 		for key, s := range own.series {
@@ -118,7 +102,9 @@ func (r *Reports) Check(reported []hooks.Metric) error {
 	if len(reported) == 0 {
 		return nil
 	}
-	shown := families(*r.now.Load())
+	r.mu.Lock()
+	shown := families(r.now)
+	r.mu.Unlock()
 	now := map[string]hooks.MetricAction{} // of this run
 	// What is shown wins over what this run has brought: a metric that is refused was not added.
 	known := func(name string) hooks.MetricAction {
@@ -176,44 +162,46 @@ func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) 
 	if len(written) == 0 {
 		return 0
 	}
-	who, told := reporter{messages.ModuleOf(owner), hook}, false
-	r.change(func(now map[reporter]reported) { // it may run again: both variables are set each time
-		told = now[who].told
-		now[who], dropped = now[who].with(who, written, r.Limit)
-	})
-	if dropped > 0 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	who := reporter{messages.ModuleOf(owner), hook}
+	own := r.now[who]
+	if own == nil {
+		own = &reported{series: map[seriesKey]series{}}
+		r.now[who] = own
+	}
+	if dropped = own.add(who, written, r.Limit); dropped > 0 {
 		r.dropped.WithLabelValues(who.module, hook).Add(float64(dropped))
 	}
-	if told {
+	if own.told {
 		return 0
 	}
+	own.told = dropped > 0
 	return dropped
 }
 
 // forget removes the series of hooks that are gone (I9). Those that a global hook reports with the
 // name of a module in a label are the global hook's, and stay.
 func (r *Reports) forget(gone func(reporter) bool) {
-	r.change(func(now map[reporter]reported) {
-		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return gone(who) })
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.now, func(who reporter, _ *reported) bool { return gone(who) })
 }
 
-// with returns the series after one run of the hook. Groups that the run mentions are emptied
+// add takes over what one run of the hook has written. Groups that the run mentions are emptied
 // first, so they begin with counters at zero and make room for new series. The limit never takes
 // away what is shown: only values for new series, or more buckets, are dropped.
-func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ reported, dropped int) {
+func (own *reported) add(who reporter, written []hooks.Metric, limit int) (dropped int) {
 	groups := map[string]bool{}
 	for _, m := range written {
 		if m.Group != "" {
 			groups[m.Group] = true
 		}
 	}
-	all, count := map[seriesKey]series{}, 0
-	for key, s := range own.series {
-		if !groups[s.group] {
-			all[key] = s
-			count += s.size()
-		}
+	maps.DeleteFunc(own.series, func(_ seriesKey, s series) bool { return groups[s.group] })
+	count := 0
+	for _, s := range own.series {
+		count += s.size()
 	}
 	for _, m := range written {
 		if m.Action == hooks.ActionExpire {
@@ -221,7 +209,7 @@ func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ rep
 		}
 		labels := who.label(m.Labels)
 		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // fmt prints maps in the order of their keys
-		before, known := all[key]
+		before, known := own.series[key]
 		if !known {
 			before = series{action: m.Action, labels: labels}
 		}
@@ -234,10 +222,10 @@ func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ rep
 			dropped++
 			continue
 		}
-		all[key] = after
+		own.series[key] = after
 		count += more
 	}
-	return reported{all, own.told || dropped > 0}, dropped
+	return dropped
 }
 
 // label adds the labels of the operator, which win: a hook cannot report as another one. An empty
@@ -295,17 +283,22 @@ func (r *Reports) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
 // all series of a name have the same. A series whose type is not that of its name is left out.
 func (r *Reports) Collect(out chan<- prometheus.Metric) {
-	now, descriptions := *r.now.Load(), map[string]*prometheus.Desc{}
-	all := families(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, descriptions := families(r.now), map[string]*prometheus.Desc{}
 	for name, f := range all {
 		slices.Sort(f.labels)
 		descriptions[name] = prometheus.NewDesc(name, "Reported by a hook.", f.labels, nil)
 	}
-	for who, own := range now {
+	for who, own := range r.now {
 		for key, s := range own.series {
 			// A global hook may report in the name of a module; the module's hook of its name wins.
 			other := reporter{s.labels["module"], who.hook}
-			if _, taken := now[other].series[key]; s.action == all[key.name].action && (other == who || !taken) {
+			taken := false
+			if of := r.now[other]; of != nil {
+				_, taken = of.series[key]
+			}
+			if s.action == all[key.name].action && (other == who || !taken) {
 				out <- s.metric(descriptions[key.name], all[key.name].labels)
 			}
 		}

@@ -55,10 +55,9 @@ type wroteStatus struct{ want, stored string }
 type (
 	// modulesSeen has news of the objects.
 	modulesSeen struct{ news kube.ModuleNews }
-	// objectsDue has the noted modules compared, lookAtObjects all of them, and restDue those that a batch has left.
+	// objectsDue has the noted modules compared, and lookAtObjects all of them.
 	objectsDue    struct{}
 	lookAtObjects struct{}
-	restDue       struct{ names map[string]bool }
 	// handledRequests are values of the two annotations.
 	handledRequests struct{ run, retry string }
 )
@@ -67,7 +66,7 @@ const (
 	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
 	// a hook that hangs, or the deadline of an object.
 	objectsLook = 30 * time.Second
-	// objectsBatch is after how long the other modules are compared in a message of their own, so that what people ask for
+	// objectsBatch is after how long the other modules wait for the next comparison, so that what people ask for
 	// does not wait until hundreds of objects are written.
 	objectsBatch = 500 * time.Millisecond
 	// maxFailed is after how many failed writes in a row, each of another object, none is tried for a while.
@@ -93,8 +92,6 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 	case objectsDue:
 		due := o.program.Changed.Take(o.wake(ctx.Self()))
 		o.compare(ctx, func(name string) bool { return due.All || due.Names[name] })
-	case restDue:
-		o.compare(ctx, func(name string) bool { return msg.names[name] })
 	case lookAtObjects:
 		o.program.Changed.Note("")
 		o.lookLater(ctx.Self())
@@ -191,7 +188,7 @@ func (o *moduleObjects) tellAbsent(err error) {
 }
 
 // compare writes the objects of the modules that are due, as far as they differ. After objectsBatch
-// it sends itself the rest, so that a request of a person does not wait for hundreds of writes.
+// it notes the rest again, so that a request of a person does not wait for hundreds of writes.
 func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 	if !o.listed || time.Now().Before(o.pause) {
 		return // all are compared when they are listed, and after the pause
@@ -211,7 +208,9 @@ func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 			return
 		}
 		if time.Since(began) > objectsBatch {
-			ctx.Send(ctx.Self(), restOf(modules[i:]))
+			for _, rest := range modules[i:] {
+				o.program.Changed.Note(rest.Name)
+			}
 			return
 		}
 		if time.Now().Before(o.later[m.Name]) {
@@ -225,14 +224,6 @@ func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 			return
 		}
 	}
-}
-
-func restOf(modules []view.Module) restDue {
-	rest := restDue{map[string]bool{}}
-	for _, m := range modules {
-		rest.names[m.Name] = true
-	}
-	return rest
 }
 
 // noKind is that an object cannot be created because its kind is not served.

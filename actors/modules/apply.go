@@ -234,8 +234,3 @@ func (v *ownValues) set(section *values.Section) {
 		v.program.Global.Store(section)
 	}
 }
-
-// answer answers GetValues.
-func (v *ownValues) answer() messages.Values {
-	return messages.Values{Section: v.section}
-}

@@ -198,8 +198,9 @@ func (d *drift) shown() func(secrets bool) messages.Drift {
 	found, drift := d.found.Changes, messages.Drift{Mode: cmp.Or(d.program.Drift, messages.DriftOff), Checked: d.checked, Error: d.failed}
 	hider := d.program.Secrets.Hider
 	return func(secrets bool) messages.Drift {
-		drift.Objects = found.Shown(hider(), secrets)
-		return drift
+		shown := drift // several pages may ask at the same time
+		shown.Objects = found.Shown(hider(), secrets)
+		return shown
 	}
 }
 

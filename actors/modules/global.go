@@ -178,6 +178,6 @@ func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervi
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.Owner(messages.GlobalHooks), view.GlobalStatus{
 		Hooks: len(g.owner.hooks.all), Loaded: g.owner.hooks.all, Runs: g.owner.tasks.runs.Len(),
-		Values: g.owner.values.section.Checksum()[:8], Failing: g.owner.tasks.listFailing(),
+		Section: g.owner.values.section, Values: g.owner.values.section.Checksum()[:8], Failing: g.owner.tasks.listFailing(),
 	})
 }

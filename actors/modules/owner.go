@@ -73,8 +73,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.tasks.endAttempts(ctx, msg)
 	case work.HandOver:
 		ctx.Respond(work.Handed{Known: o.self.known()})
-	case messages.GetValues:
-		ctx.Respond(o.values.answer())
 	default:
 		return false
 	}

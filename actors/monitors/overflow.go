@@ -21,8 +21,8 @@ type watchOverflowed struct {
 // watchAgain is sent by a timer when it is time to see whether the snapshot fits now.
 type watchAgain watchOverflowed
 
-// againAfter is how long a binding that is too large is not tried again: an attempt reads the whole list, which costs the API
-// server as much as the operator.
+// againAfter is how long a binding that is too large is not tried again: an attempt reads the whole list, which costs
+// the API server as much as the operator.
 const againAfter = 30 * time.Second
 
 func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
@@ -42,8 +42,10 @@ func (m *monitors) giveUp(ctx actor.Context, key messages.WatchKey, mon *monitor
 	// (postpone); the others get another Synchronization.
 	wasFilled := mon.isFilled()
 	mon.giveUp(why + "; narrow the binding with selectors, or keep less with jqFilter and keepFullObjectsInMemory: false")
-	m.log.Error("a binding is too large: its hook does not run", "owner", key.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", againAfter)
-	m.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run: its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)})
+	m.log.Error("a binding is too large: its hook does not run", "owner", key.Owner, "hook", mon.hook.Name,
+		"binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", againAfter)
+	text := fmt.Sprintf("hook %s does not run: its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)
+	m.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: text})
 	if wasFilled {
 		for _, w := range work.Synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization

@@ -162,12 +162,11 @@ func (p *play) checkValues(ctx context.Context, want match.Tree) []string {
 		if p.Operator == nil {
 			return []string{errNotRunning.Error()}
 		}
-		answer, err := p.Operator.Ask(ctx, path, messages.GetValues{})
-		if err != nil {
-			continue // a module that is disabled has no values
-		}
-		if v, ok := answer.(messages.Values); ok {
-			got[key] = v.Section.Merged()
+		switch status := p.Operator.Inspector().Status("operator/" + path).(type) {
+		case view.ModuleStatus:
+			got[key] = status.Section.Merged()
+		case view.GlobalStatus:
+			got[key] = status.Section.Merged()
 		}
 	}
 	return match.Difference("", want, got)

@@ -149,9 +149,8 @@ func (j ReloadJob) askScripts(run *supervisor.Run, d *Discovery) (err error) {
 }
 
 // askGlobal takes the global values as they are now.
-func (d *Discovery) askGlobal(run *supervisor.Run) error {
-	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
-	d.Global = global.Section
+func (d *Discovery) askGlobal(run *supervisor.Run) (err error) {
+	d.Global, err = sectionOf(run, messages.GlobalHooks)
 	return err
 }
 
@@ -209,14 +208,20 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 	return written, failed, nil
 }
 
+// sectionOf asks an owner for its values.
+func sectionOf(run *supervisor.Run, owner string) (*values.Section, error) {
+	got, err := supervisor.Ask[Handed](run, OwnerPath(owner), HandOver{})
+	return got.Known.Own, err
+}
+
 // chartOf is a module as Helm gets it, with its values now.
 func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (chart helm.Module, err error) {
 	chart = plan.HelmModule(m, nil)
-	own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
+	own, err := sectionOf(run, m.Name)
 	if err != nil {
 		return chart, err
 	}
-	chart.Values, _ = (&Known{Global: global, Own: own.Section}).Values()
+	chart.Values, _ = (&Known{Global: global, Own: own}).Values()
 	return chart, nil
 }
 
@@ -227,12 +232,12 @@ func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *v
 	run.Step("enabled script of %s", m.Name)
 	of := j.Job
 	of.Owner = m.Name
-	own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
+	own, err := sectionOf(run, m.Name)
 	if err != nil {
 		return answer, err
 	}
 	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
-	script := decide.Script(m, global, own.Section, before)
+	script := decide.Script(m, global, own, before)
 	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
 	return j.Hooks.Enabled(run.Context(), script)
 }

@@ -12,6 +12,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 // Place says to Helm which modules have a namespace of their own (H20).
@@ -106,7 +107,7 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 	if err != nil {
 		return nil, err
 	}
-	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
+	global, err := sectionOf(run, messages.GlobalHooks)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,8 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		if err != nil {
 			return nil, err
 		}
-		if !module.Known.Applied && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
+		if !module.Known.Applied && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" &&
+			!decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
 			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
 				"whether it has objects of this release", m.Name)
 		}
@@ -145,11 +147,13 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 }
 
 // objectsOf returns the objects in the chart of a module; none without a chart.
-func (j ReloadJob) objectsOf(run *supervisor.Run, tree *addons.Tree, m addons.Module, global messages.Values) ([]helm.Object, error) {
+func (j ReloadJob) objectsOf(
+	run *supervisor.Run, tree *addons.Tree, m addons.Module, global *values.Section,
+) ([]helm.Object, error) {
 	if m.Stale() == "" && !charts.Exists(m.Dir) {
 		return nil, inForce(tree, m.Name) // its directory may have another name now
 	}
-	chart, err := chartOf(run, m, global.Section)
+	chart, err := chartOf(run, m, global)
 	if err != nil {
 		return nil, err
 	}

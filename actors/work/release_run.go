@@ -187,8 +187,8 @@ type ReleaseApplied struct {
 // HealthReported answers ReleaseApplied.
 type HealthReported struct{}
 
-// HealthChanged notifies a module how the objects of its release are doing; without Health it has none. Contested has a
-// sentence for each object that is deleted again after each heal.
+// HealthChanged notifies a module how the objects of its release are doing; without Health it has none. Contested has
+// a sentence for each object that is deleted again after each heal.
 type HealthChanged struct {
 	Health    *view.Health
 	Contested []string

@@ -113,20 +113,6 @@ func (h *Health) progressing(now time.Time) bool {
 	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != ObjectUnknown || now.Sub(o.Since) < readTime })
 }
 
-// ReadBy is the time from which on unknown objects do not keep the module from being ready; zero
-// without such objects.
-func (h *Health) ReadBy() (last time.Time) {
-	if h == nil {
-		return last
-	}
-	for _, o := range h.Unhealthy {
-		if by := o.Since.Add(readTime); o.State == ObjectUnknown && by.After(last) {
-			last = by
-		}
-	}
-	return last
-}
-
 // State is the phase of the module or, once its runs are over, the state of its objects.
 func (s ModuleStatus) State(now time.Time) string {
 	switch {

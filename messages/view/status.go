@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/values"
 )
 
 // Phase is where a module is in its life. actors/modules/phase.go draws what leads from one to the
@@ -39,8 +40,6 @@ type QueueStatus struct {
 	Head []messages.Task
 	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int
-	// Crowded are the hooks for which many triggers wait, with their numbers.
-	Crowded map[string]int
 }
 
 // ShownTasks is how many tasks pages show of a queue: more helps no reader.
@@ -121,16 +120,17 @@ type ModuleStatus struct {
 	// Runs in progress, hooks loaded.
 	Runs  int `json:"runs"`
 	Hooks int `json:"hooks"`
-	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a discovery
-	// enables it.
+	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a
+	// discovery enables it.
 	Loaded []hooks.Hook `json:"-"`
 	// Release is the revision of the last Helm action, 0 for none.
 	Release int `json:"releaseRevision,omitempty"`
 	// Namespace of the release, empty for that of the operator (H20).
 	Namespace string `json:"namespace,omitempty"`
-	// Values is the beginning of the checksum of the merged values.
-	Values  string        `json:"valuesChecksum"`
-	Failing []FailingTask `json:"failing,omitempty"`
+	// Section has the values, and Values is the beginning of the checksum of the merged ones.
+	Section *values.Section `json:"-"`
+	Values  string          `json:"valuesChecksum"`
+	Failing []FailingTask   `json:"failing,omitempty"`
 	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that others changed, as far as they are watched.
@@ -207,9 +207,10 @@ type GlobalStatus struct {
 	Hooks  int          `json:"hooks"`
 	Loaded []hooks.Hook `json:"-"` // these hooks
 	Runs   int          `json:"runs"`
-	// Values is the beginning of the checksum of the global values.
-	Values  string        `json:"valuesChecksum"`
-	Failing []FailingTask `json:"failing,omitempty"`
+	// Section has the global values, and Values is the beginning of their checksum.
+	Section *values.Section `json:"-"`
+	Values  string          `json:"valuesChecksum"`
+	Failing []FailingTask   `json:"failing,omitempty"`
 }
 
 // String implements fmt.Stringer.
