@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 )
@@ -46,6 +47,13 @@ const ConfirmPurgeAnnotation = "addon-operator/confirm-purge"
 
 // Exists distinguishes an empty ConfigMap from an absent one.
 func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
+
+// Older reports whether the resourceVersion a is from before b. Versions that cannot be compared, such as the empty one of
+// an object that does not exist, are not older.
+func Older(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
 
 // ContentOf is what the operator reads of a ConfigMap or Secret. What has another type counts as absent.
 func ContentOf(object map[string]any) ConfigMap {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -144,8 +145,8 @@ type ModuleObject struct {
 // Newer reports whether the object has changed since the other state of it was read. Versions that
 // are no numbers, and so cannot be compared, count as newer.
 func (o ModuleObject) Newer(than ModuleObject) bool {
-	order, ok := compareVersions(o.Version, than.Version)
-	return !ok || order > 0
+	order, incomparable := resourceversion.CompareResourceVersion(o.Version, than.Version)
+	return incomparable != nil || order > 0
 }
 
 // ModuleNews is what has changed of the objects. One of Listed, Set, Gone and Absent is set; All

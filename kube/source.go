@@ -259,7 +259,11 @@ func (s *source) note(ctx context.Context, verb string, err error) {
 	default:
 		err = plain(err)
 		if s.health.fail(verb, err, time.Now()) {
-			s.log.Warn("watch is interrupted, will retry", "watch", s.key.String(), "verb", verb, "err", err)
+			level := slog.LevelWarn
+			if apierrors.IsNotFound(err) { // the Watches say that they wait for the kind
+				level = slog.LevelDebug
+			}
+			s.log.Log(ctx, level, "watch is interrupted, will retry", "watch", s.key.String(), "verb", verb, "err", err)
 			s.watches.WatchInterrupted(s.key.gvr(), s.key.namespace)
 		}
 		s.watches.WatchFailed(failureKind(err))
