@@ -117,18 +117,18 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	h.live.follow(a.manifest.objects)
+	h.follow(a.manifest.objects)
 	defer a.op.takes.end()
 	outcome, err := a.run()
 	switch {
 	case err != nil:
 	case outcome.Held != nil:
-		h.live.follow(outcome.Held.has)
-		outcome.Objects = h.live.want(m.Name, outcome.Held.has)
+		h.follow(outcome.Held.has)
+		outcome.Objects = h.want(m.Name, outcome.Held.has)
 		outcome.ChartVersion, outcome.AppVersion = outcome.Held.version[0], outcome.Held.version[1]
 	default:
 		outcome.TakenFrom = a.op.takes.names()
-		outcome.Objects, outcome.Ends = h.live.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
+		outcome.Objects, outcome.Ends = h.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
 	return a, outcome, classify(ctx, m.Name, a.op, err)
@@ -148,7 +148,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	op.merge3, op.progress, op.giveUp = len(m.Drifted) > 0, m.Progress, m.GiveUp
 	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
-	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil
+	return &apply{target: t, others: adoption{target: t}}, nil
 }
 
 // template loads the chart of a module and renders it.
@@ -174,16 +174,18 @@ type target struct {
 	store    *store // over the state; the state is store.state
 }
 
-// apply is one run of Apply after its manifest is known. others and installer work on the same
-// target: a new state or manifest is in force for all three.
+// apply is one run of Apply after its manifest is known. others works on the same
+// target: a new state or manifest is in force for both.
 type apply struct {
 	*target
-	others    adoption
-	installer installer
-	absent    []Object // rendered objects that do not exist
-	surveyed  bool     // the owners of all objects were checked, which holds for later steps, too
-	assumed   bool     // the state is from memory: see assume
-	held      *Hold    // what a person would have to allow, in a plan
+	others   adoption
+	presumed bool     // the objects were not looked up, and are taken for absent
+	heals    bool     // only objects are put back: the hooks of the chart do not run
+	gone     []Object // left the chart, and are deleted
+	absent   []Object // rendered objects that do not exist
+	surveyed bool     // the owners of all objects were checked, which holds for later steps, too
+	assumed  bool     // the state is from memory: see assume
+	held     *Hold    // what a person would have to allow, in a plan
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -215,22 +217,28 @@ func (a *apply) run() (Outcome, error) {
 		}
 		a.op.log.Log(a.op.ctx, level, "release step", "step", string(step), "reason", reason)
 		outcome, err := a.take(step, reason)
-		var corrupted *corruptedError
-		switch {
-		case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
-			err = a.check() // nothing was written
-		case errors.As(err, &corrupted):
-			err = a.drop(corrupted)
-		case err == nil && outcome.Action != "":
+		if err == nil && outcome.Action != "" {
 			return outcome, nil
 		}
-		if err != nil {
+		if err = a.continued(err); err != nil {
 			a.op.home.records.doubt(a.op.release)
 			a.op.home.renderer.renders.forget(a.op.release)
 			return Outcome{}, err
 		}
 	}
 	return Outcome{}, fmt.Errorf("the release has no final state after %d steps; delete its %s with the labels owner=helm,name=%s and retry", maxSteps, a.op.home.options.Driver.Resource().Resource, a.op.release)
+}
+
+// continued is nil if another step is the way out of an error.
+func (a *apply) continued(err error) error {
+	var corrupted *corruptedError
+	switch {
+	case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
+		return a.check() // nothing was written
+	case errors.As(err, &corrupted):
+		return a.drop(corrupted)
+	}
+	return err
 }
 
 // next decides what to do. A manifest that was recalled has only the names of objects, so before
@@ -302,7 +310,7 @@ func (a *apply) findAbsent() error {
 		return nil
 	}
 	objects := a.manifest.lasting()
-	absent, err := a.op.home.live.absent(a.op.ctx, objects)
+	absent, err := a.op.home.absent(a.op.ctx, objects)
 	if err != nil {
 		return err
 	}
@@ -324,7 +332,7 @@ func (a *apply) prepare(step Step) error {
 		}
 	}
 	a.op.transport.presumeAbsent(paths)
-	a.installer.presumed = true
+	a.presumed = true
 	return nil
 }
 
@@ -334,7 +342,7 @@ func (a *apply) reachAll() error {
 	if len(a.op.home.kinds.Away()) == 0 {
 		return nil
 	}
-	if err := a.op.home.live.reach(a.manifest.objects); err != nil {
+	if err := a.op.home.reach(a.manifest.objects); err != nil {
 		return err
 	}
 	earlier := a.store.state.sinceDeployed()
@@ -346,7 +354,7 @@ func (a *apply) reachAll() error {
 		if err != nil {
 			return err
 		}
-		if err := a.op.home.live.reachManifests(rel.Manifest); err != nil {
+		if err := a.op.home.reachManifests(rel.Manifest); err != nil {
 			return err
 		}
 	}
@@ -405,15 +413,15 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if err := a.op.createNamespace(); err != nil {
 			return Outcome{}, err
 		}
-		rel, err = a.installer.install(nil)
+		rel, err = a.install(nil)
 	case StepReinstall:
-		rel, err = a.installer.reinstall()
+		rel, err = a.reinstall()
 	default:
 		did = Upgraded
-		if a.installer.heals = unchanged; unchanged {
+		if a.heals = unchanged; unchanged {
 			healed = a.absent
 		}
-		rel, err = a.installer.upgrade()
+		rel, err = a.upgrade()
 	}
 	if err := a.op.orRefused(err); err != nil {
 		return Outcome{}, err

@@ -85,7 +85,7 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 	if !charts.HasSubcharts(m.Dir) {
 		return nil
 	}
-	loaded, err := c.root.renderer.charts.Load(m.chart())
+	loaded, err := c.homes.charts.Load(m.chart())
 	if err != nil {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 
 // Charts returns the cache of loaded charts. Checks of values share it, so that they see the chart
 // that the next Apply installs.
-func (c *Client) Charts() *charts.Cache { return c.root.renderer.charts }
+func (c *Client) Charts() *charts.Cache { return c.homes.charts }
 
 // locks holds one mutex for each release name. Homes share it: a module has one release, whatever
 // its namespace. A mutex is never removed, because another goroutine may be waiting for it. Plans

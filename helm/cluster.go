@@ -343,7 +343,7 @@ func (k *cluster) DeleteWithPropagationPolicy(kube.ResourceList, metav1.Deletion
 // ownerOf reads the owner of an object. It is zero for an object that has none, does not exist, or
 // may not be read.
 func (k *cluster) ownerOf(info *resource.Info) (owner, error) {
-	live, _, err := k.op.home.live.look(k.op.ctx, objectOfInfo(info))
+	live, _, err := k.op.home.look(k.op.ctx, objectOfInfo(info))
 	return ownerIn(live), err
 }
 

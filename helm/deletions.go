@@ -31,7 +31,7 @@ func (p past) without() []Object {
 // compare finds out which objects of older manifests are not wanted any more. Objects whose kinds the API server has in
 // no version cannot be deleted: they are noted in op.unserved.
 func (op *operation) compare(older []string, wanted []Object) (p past, _ error) {
-	l := op.home.live
+	l := op.home
 	var kept []Object
 	wants, seen := map[Object]bool{}, map[Object]bool{}
 	for _, o := range wanted {
@@ -102,7 +102,7 @@ const (
 // fateOf reads an object to find out whether it would be deleted. One that may not be read is an error: once no record
 // lists it, no later attempt would delete it.
 func (op *operation) fateOf(o Object) (fate, error) {
-	live, exists, err := op.home.live.look(op.ctx, o)
+	live, exists, err := op.home.look(op.ctx, o)
 	switch {
 	case err != nil:
 		return 0, err
@@ -168,11 +168,11 @@ func (op *operation) remove(objects []Object) error {
 
 // removeOne deletes one object, if it is still ours, and the one whose owner was read (UID).
 func (op *operation) removeOne(o Object) (deleted bool, err error) {
-	live, exists, err := op.home.live.look(op.ctx, o)
+	live, exists, err := op.home.look(op.ctx, o)
 	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 		return false, err
 	}
-	resource, err := op.home.live.resourceOf(o)
+	resource, err := op.home.resourceOf(o)
 	if err != nil {
 		return false, err
 	}

@@ -51,8 +51,8 @@ func (r *rendered) lasting() (objects []Object) {
 // ending are the objects of the release that end, as News reports them; true: they have ended. What
 // was written a moment ago has not.
 func (a *apply) ending(ctx context.Context, done Outcome) map[Object]bool {
-	wrote := done.Action == Installed || done.Action == Upgraded && !a.installer.heals
-	l := a.op.home.live
+	wrote := done.Action == Installed || done.Action == Upgraded && !a.heals
+	l := a.op.home
 	var all map[Object]bool
 	for o := range a.manifest.ends {
 		resolved, m, err := l.resolve(o)
@@ -62,7 +62,7 @@ func (a *apply) ending(ctx context.Context, done Outcome) map[Object]bool {
 		if all == nil {
 			all = map[Object]bool{}
 		}
-		all[resolved] = !wrote && l.presence != nil && !l.presence.Has(ctx, m, resolved.NamespacedName())
+		all[resolved] = !wrote && l.options.Presence != nil && !l.options.Presence.Has(ctx, m, resolved.NamespacedName())
 	}
 	return all
 }
@@ -75,7 +75,7 @@ func (k *cluster) withoutEnded(list kube.ResourceList) (kube.ResourceList, error
 		if !ok || !ends(u) {
 			return true
 		}
-		_, exists, err := k.op.home.live.look(k.op.ctx, objectOfInfo(info))
+		_, exists, err := k.op.home.look(k.op.ctx, objectOfInfo(info))
 		if err != nil {
 			failed = err
 		}

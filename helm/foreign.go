@@ -12,7 +12,7 @@ import (
 // load loads the chart of a module, and replaces the module's values by those that Helm gets, which
 // differ for a chart of others in chart/ (A20).
 func (r *renderer) load(m *Module) (*charts.Chart, error) {
-	loaded, err := r.charts.Load(m.chart())
+	loaded, err := r.home.homes.charts.Load(m.chart())
 	if err != nil {
 		return nil, err
 	}

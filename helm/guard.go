@@ -31,7 +31,7 @@ func (h *Hold) outcome(state State) Outcome {
 // guard finds out whether a step would delete too much, and sets held if no person has allowed it. Objects that do not
 // exist any more, lack our annotations or are to be kept do not count, because they are not deleted.
 func (a *apply) guard(step Step) error {
-	a.held, a.installer.gone = nil, nil
+	a.held, a.gone = nil, nil
 	if step != StepUpgrade && step != StepReinstall {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (a *apply) guard(step Step) error {
 		a.op.report(slog.LevelWarn, "objects of a failed revision are no longer in the chart and stay, because their data would be deleted with them", p.data)
 		p.gone, p.data = p.without(), nil
 	}
-	a.installer.gone = p.gone
+	a.gone = p.gone
 	h := p.hold(len(a.manifest.objects))
 	if h == nil {
 		return nil

@@ -43,7 +43,6 @@ type home struct {
 	records  *records
 	objects  recordObjects // the records of releases
 	encoder  encoder
-	live     *live
 	renderer *renderer
 	locks    *locks
 	dry      *dryRun // nil, except in a home where nothing is changed
@@ -58,9 +57,8 @@ func newHome(o Options, c *connection, all *homes) (*home, error) {
 		connection: c, options: o, homes: all, locks: all.locks,
 		records: newRecords(c.metadata, o.Driver, o.Namespace),
 		objects: o.Driver.objects(core, o.Namespace),
-		live:    &live{connection: c, namespace: o.Namespace, presence: o.Presence, log: o.Log},
 	}
-	h.renderer = &renderer{live: h.live, labels: o.Labels, charts: all.charts, build: all.build}
+	h.renderer = &renderer{home: h}
 	return h, nil
 }
 

@@ -95,7 +95,7 @@ func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	var errs []error
 	for _, info := range list {
 		o := objectOfInfo(info)
-		live, exists, err := k.op.home.live.look(k.op.ctx, o)
+		live, exists, err := k.op.home.look(k.op.ctx, o)
 		why := ""
 		if err == nil && exists {
 			why, err = notOfHook(k.op, live)

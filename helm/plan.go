@@ -49,7 +49,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if a.store != nil && outcome.Action != Skipped && !a.installer.heals {
+	if a.store != nil && outcome.Action != Skipped && !a.heals {
 		last, _ := a.store.state.Last()
 		if rel, err := a.store.body(last); err == nil {
 			p.Hooks = hooksOf(rel, outcome.Action)

@@ -48,7 +48,7 @@ metadata: {name: other}
 		"the checksum is another one": {func(f *fixture, _ *Module) {
 			f.editRecord("simple", 1, func(s *corev1.Secret) { s.Labels[ChecksumLabel] = "other" })
 		}, Skipped, 1, false},
-		"the build": {func(f *fixture, _ *Module) { f.client.root.renderer.build = "another" }, Skipped, 1, false},
+		"the build": {func(f *fixture, _ *Module) { f.client.homes.build = "another" }, Skipped, 1, false},
 	} {
 		t.Run(change, func(t *testing.T) {
 			f := start(t)
@@ -66,10 +66,10 @@ metadata: {name: other}
 			if change == "the checksum is another one" {
 				return // what a record without a reason to be trusted says is held, and not noted
 			}
-			build := f.client.root.renderer.build
+			build := f.client.homes.build
 			f.client.homes.inputs.write()
 			f.restart()
-			f.client.root.renderer.build = build
+			f.client.homes.build = build
 			f.caughtUp()
 			noted := !strings.HasPrefix(change, "the record was") && change != "the note is broken" // no record is written for it
 			if outcome := f.apply(m, Skipped, test.revision); f.recalls(m) != noted || len(outcome.Objects) != 2 {

@@ -69,10 +69,7 @@ func (r *renders) forget(name string) { r.byName.Delete(name) }
 
 // renderer makes manifests of charts.
 type renderer struct {
-	live    *live // for the kinds of the API server, and the namespace
-	labels  map[string]string
-	charts  *charts.Cache
-	build   string // of the operator
+	home    *home
 	renders renders
 }
 
@@ -159,17 +156,17 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	if err := chartutil.ProcessDependenciesWithMerge(use, m.Values); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
-	release.Name, release.Namespace = m.Name, r.live.namespace
+	release.Name, release.Namespace = m.Name, r.home.options.Namespace
 	values, err := chartutil.ToRenderValues(use, m.Values, release, op.capabilities)
 	if err != nil {
 		return nil, err
 	}
-	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Away())
+	lookup.asked = kinds.NewAsked(op.capabilities, r.home.kinds.Away())
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	if gvs := lookup.asked.Unanswered(); len(gvs) > 0 {
-		return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
+		return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.home.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
 }
@@ -217,8 +214,8 @@ func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) 
 	for _, h := range hooks {
 		add(h.Path, h.Manifest)
 	}
-	for _, label := range sortedKeys(r.labels) {
-		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
+	for _, label := range sortedKeys(r.home.options.Labels) {
+		fmt.Fprintf(sum, "%s=%s\x00", label, r.home.options.Labels[label])
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
@@ -239,7 +236,7 @@ func (r *renderer) checkObjects(manifests []releaseutil.Manifest, result *render
 				continue
 			}
 			o := manifest.Of(u)
-			id := r.live.identity(o)
+			id := r.home.identity(o)
 			if first, ok := sources[id]; ok {
 				errs = append(errs, fmt.Errorf("%s: %s is already defined in %s; remove one of them", m.Name, o, first))
 				continue

@@ -115,7 +115,7 @@ func TestRenderChecksum(t *testing.T) {
 		t.Error("another text has the same checksum")
 	}
 	labelled := newOffline(t)
-	labelled.root.renderer.labels = map[string]string{"a": "b"}
+	labelled.root.options.Labels = map[string]string{"a": "b"}
 	if mustRender(t, labelled, m).checksum == base {
 		t.Error("labels do not change the checksum (H10)")
 	}

@@ -85,7 +85,7 @@ func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error
 				continue
 			}
 			o := manifest.Of(&unstructured.Unstructured{Object: object})
-			if resolved, _, err := home.live.resolve(o); err == nil {
+			if resolved, _, err := home.resolve(o); err == nil {
 				o = resolved
 			}
 			all = append(all, o)

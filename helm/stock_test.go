@@ -332,7 +332,7 @@ func (f *fixture) allThere(text string) bool {
 	for _, o := range objects {
 		names = append(names, manifest.Of(o))
 	}
-	absent, err := f.client.root.live.absent(f.Context(), names)
+	absent, err := f.client.root.absent(f.Context(), names)
 	must(f, err)
 	return len(absent) == 0
 }

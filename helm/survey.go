@@ -82,14 +82,14 @@ func (op *operation) read(o Object) (*rest.Request, error) {
 		return nil, err
 	}
 	namespaced := kinds.Namespaced(m)
-	return client.Get().NamespaceIfScoped(op.home.live.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
+	return client.Get().NamespaceIfScoped(op.home.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
 }
 
 // look reads the metadata of one object; nil with exists when it may not be read: without the
 // permission its absence can neither be seen nor fixed. An object of an unknown kind does not
 // exist. Whether one exists whose API does not answer is unknown, which is an AwayError.
-func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
-	resource, err := l.resourceOf(o)
+func (h *home) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
+	resource, err := h.resourceOf(o)
 	if meta.IsNoMatchError(err) {
 		return nil, false, nil
 	}
@@ -101,7 +101,7 @@ func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMe
 	case apierrors.IsNotFound(err):
 		return nil, false, nil
 	case apierrors.IsForbidden(err):
-		l.log.Debug("the operator may not read an object of a release; it counts as present", "object", o.String(), "err", err)
+		h.options.Log.Debug("the operator may not read an object of a release; it counts as present", "object", o.String(), "err", err)
 		return nil, true, nil
 	case err != nil:
 		return nil, false, unlooked(o, err)
@@ -120,9 +120,9 @@ func unlooked(o Object, err error) error {
 
 // reach returns an AwayError when the server of an API of these objects does not answer (P13). It
 // makes no request.
-func (l *live) reach(objects []Object) error {
+func (h *home) reach(objects []Object) error {
 	for _, o := range objects {
-		if err := l.kinds.Reach(o.GVK.Group); err != nil {
+		if err := h.kinds.Reach(o.GVK.Group); err != nil {
 			return fmt.Errorf("%w; %s needs it", err, o)
 		}
 	}
@@ -130,14 +130,14 @@ func (l *live) reach(objects []Object) error {
 }
 
 // reachManifests is reach for what release records list.
-func (l *live) reachManifests(texts ...string) error {
-	if len(l.kinds.Away()) == 0 {
+func (h *home) reachManifests(texts ...string) error {
+	if len(h.kinds.Away()) == 0 {
 		return nil
 	}
 	for _, text := range texts {
 		objects, err := objectsOf(text)
 		if err == nil {
-			err = l.reach(objects)
+			err = h.reach(objects)
 		}
 		if err != nil {
 			return err
@@ -147,23 +147,23 @@ func (l *live) reachManifests(texts ...string) error {
 }
 
 // resourceOf finds where the API server keeps an object.
-func (l *live) resourceOf(o Object) (metadata.ResourceInterface, error) {
-	m, err := l.kinds.Mapping(o.GVK)
+func (h *home) resourceOf(o Object) (metadata.ResourceInterface, error) {
+	m, err := h.kinds.Mapping(o.GVK)
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
 	}
 	if kinds.Namespaced(m) {
-		return l.metadata.Resource(m.Resource).Namespace(l.identity(o).Namespace), nil
+		return h.metadata.Resource(m.Resource).Namespace(h.identity(o).Namespace), nil
 	}
-	return l.metadata.Resource(m.Resource), nil
+	return h.metadata.Resource(m.Resource), nil
 }
 
 // identity is an object without what may differ between two mentions of it: the version of its API,
 // and an omitted namespace. Unlike resolve it also works for unknown kinds; the price is that a
 // cluster-wide object has a namespace, so identities are only compared with each other.
-func (l *live) identity(o Object) Object {
+func (h *home) identity(o Object) Object {
 	o.GVK.Version = ""
-	o.Namespace = cmp.Or(o.Namespace, l.namespace)
+	o.Namespace = cmp.Or(o.Namespace, h.options.Namespace)
 	return o
 }
 

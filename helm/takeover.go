@@ -143,7 +143,7 @@ func unclaimed(op *operation, s *store, claimed Claimed) error {
 	if err := op.dropCorrupted(s); err != nil {
 		return err
 	}
-	objects, err := op.home.live.recorded(s)
+	objects, err := op.home.recorded(s)
 	if err != nil || len(objects) == 0 {
 		return err
 	}
@@ -155,7 +155,7 @@ func unclaimed(op *operation, s *store, claimed Claimed) error {
 		if by[o] == "" {
 			continue
 		}
-		live, _, err := op.home.live.look(op.ctx, o)
+		live, _, err := op.home.look(op.ctx, o)
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func unclaimed(op *operation, s *store, claimed Claimed) error {
 
 // recorded are the objects that an uninstall would delete, as News reports them. Those of unknown
 // kinds are left out.
-func (l *live) recorded(s *store) (all []Object, err error) {
+func (h *home) recorded(s *store) (all []Object, err error) {
 	manifests, err := s.sinceDeployed()
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (l *live) recorded(s *store) (all []Object, err error) {
 			return nil, err
 		}
 		for _, o := range found {
-			if resolved, _, err := l.resolve(o); err == nil {
+			if resolved, _, err := h.resolve(o); err == nil {
 				all = append(all, resolved)
 			}
 		}

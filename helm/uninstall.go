@@ -89,7 +89,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	// From here on objects are missing because of us: News must not report them, and an Apply that
 	// follows begins without anything remembered.
 	h.renderer.renders.forget(name)
-	h.live.want(name, nil)
+	h.want(name, nil)
 	if err != nil {
 		h.records.doubt(name)
 	} else {
@@ -183,7 +183,7 @@ func (op *operation) uninstall(s *store, of Module) error {
 		}
 		others = append(others, rel.Manifest)
 	}
-	if err := op.home.live.reachManifests(append(others, newest.Manifest)...); err != nil {
+	if err := op.home.reachManifests(append(others, newest.Manifest)...); err != nil {
 		return err
 	}
 	cfg, _ := op.configuration(s)

@@ -33,9 +33,9 @@ const allKinds = "*"
 // with a random password another one.
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, asked string) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
-	for _, label := range sortedKeys(r.labels) {
-		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
+	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.home.homes.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
+	for _, label := range sortedKeys(r.home.options.Labels) {
+		fmt.Fprintf(sum, "%s=%s\x00", label, r.home.options.Labels[label])
 	}
 	if asked == allKinds {
 		fmt.Fprint(sum, op.capabilities.APIVersions) // sorted

@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -117,36 +116,27 @@ func (c *Client) Present(o Object) bool {
 	return c.root.options.Presence == nil || c.root.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
 }
 
-// live is what is known of the objects that the releases of a namespace have. It keeps nothing
-// itself: presence does, which all namespaces share.
-type live struct {
-	*connection
-	namespace string   // of objects that name none
-	presence  Presence // nil: the API server is asked
-	log       *slog.Logger
-}
-
 // follow begins to watch the kinds of objects that are about to be applied. A kind that is unknown
 // yet is followed by a later Apply.
-func (l *live) follow(objects []Object) {
+func (h *home) follow(objects []Object) {
 	for _, o := range objects {
-		if _, m, err := l.resolve(o); err == nil && l.presence != nil {
-			l.presence.Follow(m)
+		if _, m, err := h.resolve(o); err == nil && h.options.Presence != nil {
+			h.options.Presence.Follow(m)
 		}
 	}
 }
 
 // resolve makes two mentions of an object equal, and equal to what News reports: no version, the
 // namespace of the release where none is written, and none where the kind has none.
-func (l *live) resolve(o Object) (Object, *meta.RESTMapping, error) {
-	m, err := l.kinds.Mapping(o.GVK)
+func (h *home) resolve(o Object) (Object, *meta.RESTMapping, error) {
+	m, err := h.kinds.Mapping(o.GVK)
 	if err != nil {
 		return o, nil, err
 	}
 	if !kinds.Namespaced(m) {
 		o.Namespace = ""
 	} else if o.Namespace == "" {
-		o.Namespace = l.namespace
+		o.Namespace = h.options.Namespace
 	}
 	o.GVK.Version = ""
 	return o, m, nil
@@ -155,17 +145,17 @@ func (l *live) resolve(o Object) (Object, *meta.RESTMapping, error) {
 // absent returns those of the objects that do not exist. Objects that the watches do not cover, or report as
 // absent, are read, because a watch may be behind our own writes. Nothing is read for objects that
 // the watches report as present.
-func (l *live) absent(ctx context.Context, objects []Object) ([]Object, error) {
+func (h *home) absent(ctx context.Context, objects []Object) ([]Object, error) {
 	missing := make([]bool, len(objects))
 	var group errgroup.Group
 	group.SetLimit(surveyWidth)
 	for i, o := range objects {
-		resolved, m, err := l.resolve(o)
-		if err == nil && l.presence != nil && l.presence.Has(ctx, m, resolved.NamespacedName()) {
+		resolved, m, err := h.resolve(o)
+		if err == nil && h.options.Presence != nil && h.options.Presence.Has(ctx, m, resolved.NamespacedName()) {
 			continue
 		}
 		group.Go(func() error { // an unknown kind is look's business too
-			_, exists, err := l.look(ctx, o)
+			_, exists, err := h.look(ctx, o)
 			missing[i] = !exists
 			return err
 		})
@@ -184,17 +174,17 @@ func (l *live) absent(ctx context.Context, objects []Object) ([]Object, error) {
 
 // want sets which objects a release should have, and returns them as News reports them; none
 // forgets the release. Objects of unknown kinds are left out.
-func (l *live) want(release string, objects []Object) []Object {
+func (h *home) want(release string, objects []Object) []Object {
 	var resolved []Object
 	byKind := map[schema.GroupKind][]types.NamespacedName{}
 	for _, o := range objects {
-		if r, m, err := l.resolve(o); err == nil {
+		if r, m, err := h.resolve(o); err == nil {
 			resolved = append(resolved, r)
 			byKind[m.GroupVersionKind.GroupKind()] = append(byKind[m.GroupVersionKind.GroupKind()], r.NamespacedName())
 		}
 	}
-	if l.presence != nil {
-		l.presence.Want(release, byKind)
+	if h.options.Presence != nil {
+		h.options.Presence.Want(release, byKind)
 	}
 	return slices.Clip(resolved)
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -160,41 +159,4 @@ func Registry(t testing.TB, secret bool, archives ...[]byte) string {
 		_, _ = w.Write(data)
 	}), secret)
 	return "oci://" + strings.TrimPrefix(host, "http://") + "/charts"
-}
-
-// Charts are the directories of the charts of others in a directory: DIR/NAME, and unpacked those
-// of DIR/NAME.tgz. Values to try a chart with lie next to its directory, as NAME.values.yaml; those
-// for podinfo-6.7.1.tgz are in podinfo-6.7.1.values.yaml or podinfo.values.yaml.
-func Charts(t testing.TB, dir string) (dirs []string) {
-	t.Helper()
-	found, err1 := filepath.Glob(filepath.Join(dir, "*", chartutil.ChartfileName))
-	archives, err2 := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	if err := errors.Join(err1, err2); err != nil || len(found)+len(archives) == 0 {
-		t.Fatalf("no charts in %s: %v", dir, err)
-	}
-	for _, file := range found {
-		dirs = append(dirs, filepath.Dir(file))
-	}
-	for _, archive := range archives {
-		to := t.TempDir()
-		c, err := loader.LoadFile(archive)
-		if err == nil {
-			err = chartutil.ExpandFile(to, archive)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", archive, err) // the others are still used
-			continue
-		}
-		unpacked := filepath.Join(to, c.Name())
-		for _, base := range []string{strings.TrimSuffix(archive, ".tgz"), filepath.Join(dir, c.Name())} {
-			if text, err := os.ReadFile(base + ".values.yaml"); err == nil {
-				if err := os.WriteFile(unpacked+".values.yaml", text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-		}
-		dirs = append(dirs, unpacked)
-	}
-	return dirs
 }
