@@ -85,19 +85,8 @@ func (r *Random) draw() {
 	module := r.oneOf("a", "b", "c", "d", "e")
 	what := r.oneOf("values", "values", "flag", "flag", "refused", "object", "object", "hook", "hook", "helm", "directory", "end", "advance", "advance", "advance")
 	switch {
-	case what == "values" && module == "c":
-		r.set("c", r.oneOf("wanted: true", "wanted: false")) // its enabled script asks for that
-	case what == "values":
-		r.number++
-		r.set(r.oneOf("global", module), fmt.Sprintf("size: %d", r.number))
-	case what == "flag" && r.rnd.IntN(4) == 0:
-		r.remove(r.oneOf(module, module+"Enabled"))
-	case what == "flag":
-		r.set(module+"Enabled", r.oneOf("true", "false"))
-	case what == "refused" && r.running: // it refuses to start otherwise
-		key := r.oneOf("b", "aEnabled")
-		r.set(key, map[string]string{"b": "size: many", "aEnabled": "perhaps"}[key])
-		r.invalid[key] = true
+	case what == "values" || what == "flag" || what == "refused":
+		r.edit(what, module)
 	case what == "object":
 		object := r.oneOf("Pod d/one", "Pod d/two", "Node one")
 		r.add("%s %s", map[bool]string{true: "delete", false: "object"}[r.objects[object]], object)
@@ -113,6 +102,25 @@ func (r *Random) draw() {
 		r.add("%s", r.oneOf("stop", "kill"))
 	case what == "advance":
 		r.advance()
+	}
+}
+
+// edit changes the ConfigMap.
+func (r *Random) edit(what, module string) {
+	switch {
+	case what == "values" && module == "c":
+		r.set("c", r.oneOf("wanted: true", "wanted: false")) // its enabled script asks for that
+	case what == "values":
+		r.number++
+		r.set(r.oneOf("global", module), fmt.Sprintf("size: %d", r.number))
+	case what == "flag" && r.rnd.IntN(4) == 0:
+		r.remove(r.oneOf(module, module+"Enabled"))
+	case what == "flag":
+		r.set(module+"Enabled", r.oneOf("true", "false"))
+	case r.running: // it refuses to start otherwise
+		key := r.oneOf("b", "aEnabled")
+		r.set(key, map[string]string{"b": "size: many", "aEnabled": "perhaps"}[key])
+		r.invalid[key] = true
 	}
 }
 
