@@ -126,11 +126,15 @@ func (m Metric) check(valued bool) error {
 			return errors.New(rule.text)
 		}
 	}
+	return m.checkLabels()
+}
+
+func (m Metric) checkLabels() error {
 	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
 		switch {
 		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
 			return fmt.Errorf("label %q must be letters, digits and _, and not begin with a digit or __", name)
-		case name == "le" && observe:
+		case name == "le" && m.Action == ActionObserve:
 			return errors.New("label le is the bucket of a histogram; choose another name")
 		}
 	}
