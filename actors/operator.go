@@ -341,7 +341,8 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 	if err != nil {
 		return fmt.Errorf("global values: %w", err)
 	}
-	ctx.Send(o.program.Owner(messages.GlobalHooks), work.UpdateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked})
+	update := work.UpdateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked}
+	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
 	o.global = now
 	return nil
 }

@@ -136,7 +136,8 @@ func orderBindings() []BindingType {
 
 // schedule reads what both protocols have in common.
 func (r *report) schedule(at string, from writtenBinding) Schedule {
-	schedule := Schedule{Binding: Binding{Name: cmp.Or(from.Name, string(OnSchedule)), Queue: MainQueue, AllowFailure: bool(from.AllowFailure)}, Crontab: from.Crontab}
+	binding := Binding{Name: cmp.Or(from.Name, string(OnSchedule)), Queue: MainQueue, AllowFailure: bool(from.AllowFailure)}
+	schedule := Schedule{Binding: binding, Crontab: from.Crontab}
 	at += ".crontab"
 	parsed, err := parseCrontab(schedule.Crontab)
 	if err != nil {

@@ -124,8 +124,9 @@ func firesEachSecond(crontab string) bool {
 // does not support. It has the parser read the field as hours, which go that far, and leaves what
 // that does not understand for the parser to refuse.
 func sundayAsZero(field string) string {
-	numbers := strings.NewReplacer("-sun", "-7", "sun", "0", "mon", "1", "tue", "2", "wed", "3", "thu", "4", "fri", "5", "sat", "6").Replace(strings.ToLower(field))
-	if !regexp.MustCompile(`(^|[,-])7([,/]|$)`).MatchString(numbers) || strings.Contains(numbers, "7/") && !strings.Contains(numbers, "-7/") {
+	names := strings.NewReplacer("-sun", "-7", "sun", "0", "mon", "1", "tue", "2", "wed", "3", "thu", "4", "fri", "5", "sat", "6")
+	numbers := names.Replace(strings.ToLower(field))
+	if !regexp.MustCompile(`(^|,)7(,|$)|-7([,/]|$)`).MatchString(numbers) {
 		return field
 	}
 	read, err := cron.NewParser(cron.Hour).Parse(numbers)

@@ -44,10 +44,7 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
 			file.Name = strconv.Quote(file.Name)
 			unused = append(unused, Unused{file, "has a name that is not UTF-8, so it is not a hook; rename it"})
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
+			return leaveOut(entry)
 		case entry.IsDir():
 			return nil
 		}
@@ -67,6 +64,14 @@ func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, 
 	}
 	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
 	return files, unused, nil
+}
+
+// leaveOut is what fs.WalkDir gets to continue behind an entry: behind all of a directory.
+func leaveOut(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
 }
 
 // Unused is a file that looks like a hook and is none. Reason follows its name or path.

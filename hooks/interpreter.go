@@ -49,7 +49,12 @@ func CheckInterpreter(root, path string) error {
 	if filepath.Base(words[0]) != "env" || len(words) < 2 || root != "" { // PATH in another root is not known
 		return nil
 	}
-	if program := words[1]; !strings.HasPrefix(program, "-") && !strings.Contains(program, "=") {
+	return inPath(words[1])
+}
+
+// inPath looks for the program that env would start.
+func inPath(program string) error {
+	if !strings.HasPrefix(program, "-") && !strings.Contains(program, "=") {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("line 1: the interpreter %s is not in PATH; install it, or correct the name", program)
 		}

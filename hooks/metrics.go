@@ -104,32 +104,37 @@ func parseMetric(raw json.RawMessage) (m Metric, warning string, err error) {
 // check checks the rules of I6, and what the metrics library would answer with a panic.
 func (m Metric) check(valued bool) error {
 	observe, expire := m.Action == ActionObserve, m.Action == ActionExpire
+	ascending := slices.IsSorted(m.Buckets) && len(slices.Compact(slices.Clone(m.Buckets))) == len(m.Buckets)
 	for _, rule := range []struct {
 		broken bool
 		text   string
 	}{
 		{m.Action == "", "action is missing; it is set, add, observe or expire"},
-		{!observe && !expire && m.Action != ActionSet && m.Action != ActionAdd, fmt.Sprintf("action %q is unknown; it is set, add, observe or expire", m.Action)},
+		{!observe && !expire && m.Action != ActionSet && m.Action != ActionAdd, "action is unknown: set, add, observe or expire"},
 		{expire && m.Group == "", "action expire needs a group"},
 		{expire && m.Name != "", "action expire removes a whole group; leave name out"},
 		{!expire && m.Name == "", "name is missing"},
-		{!expire && !metricName.MatchString(m.Name), fmt.Sprintf("name %q must be letters, digits, _ and :, and not begin with a digit", m.Name)},
+		{!expire && !metricName.MatchString(m.Name), "name must be letters, digits, _ and :, and not begin with a digit"},
 		{!expire && !valued, fmt.Sprintf("value is missing; action %s needs a number", m.Action)},
 		{m.Action == ActionAdd && m.Value < 0, fmt.Sprintf("a counter cannot go down; add %v must not be negative", m.Value)},
 		{observe && m.Group != "", "action observe is not possible in a group"},
 		{observe && len(m.Buckets) == 0, "action observe needs buckets, a list of upper bounds"},
-		{observe && (!slices.IsSorted(m.Buckets) || len(slices.Compact(slices.Clone(m.Buckets))) < len(m.Buckets)), "buckets must be in ascending order"},
+		{observe && !ascending, "buckets must be in ascending order"},
 		{!observe && len(m.Buckets) > 0, "buckets belong to action observe"},
 	} {
 		if rule.broken {
 			return errors.New(rule.text)
 		}
 	}
+	return m.checkLabels()
+}
+
+func (m Metric) checkLabels() error {
 	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
 		switch {
 		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
 			return fmt.Errorf("label %q must be letters, digits and _, and not begin with a digit or __", name)
-		case name == "le" && observe:
+		case name == "le" && m.Action == ActionObserve:
 			return errors.New("label le is the bucket of a histogram; choose another name")
 		}
 	}

@@ -41,7 +41,7 @@ func TestParseMetrics(t *testing.T) { // I6
 func TestParseMetricsRefuses(t *testing.T) { // I6
 	tests := map[string]struct{ file, want string }{
 		"many problems":           {strings.Repeat("{}\n", 102), "there are more problems; fix these first"},
-		"unknown action":          {`{"name": "n", "action": "push", "value": 1}`, `action "push" is unknown; it is set, add, observe or expire`},
+		"unknown action":          {`{"name": "n", "action": "push", "value": 1}`, `action is unknown: set, add, observe or expire`},
 		"empty action":            {`{"name": "n", "action": "", "value": 1}`, `action is missing`},
 		"no action":               {`{"name": "n", "value": 1}`, `action is missing; it is set, add, observe or expire`},
 		"no name":                 {`{"action": "set", "value": 1}`, `name is missing`},
@@ -56,8 +56,8 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 		"expire with a name":      {`{"name": "n", "group": "g", "action": "expire"}`, `leave name out`},
 		"expire with buckets":     {`{"group": "g", "action": "expire", "buckets": [1]}`, `buckets belong to action observe`},
 		"counter that goes down":  {`{"name": "n", "add": -1}`, `a counter cannot go down`},
-		"name with a dash":        {`{"name": "a-b", "set": 1}`, `name "a-b" must be letters`},
-		"name with a digit first": {`{"name": "1a", "set": 1}`, `name "1a" must be letters`},
+		"name with a dash":        {`{"name": "a-b", "set": 1}`, `name must be letters`},
+		"name with a digit first": {`{"name": "1a", "set": 1}`, `name must be letters`},
 		"label that is empty":     {`{"name": "n", "set": 1, "labels": {"": "x"}}`, `label "" must be letters`},
 		"labels":                  {`{"name": "n", "set": 1, "labels": {"a-b": "x", "__c": "y"}}`, `label "__c" must be letters, digits and _, and not begin with a digit or __`},
 		"label of a histogram":    {`{"name": "n", "action": "observe", "value": 1, "buckets": [1], "labels": {"le": "1"}}`, `label le is the bucket of a histogram`},

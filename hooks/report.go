@@ -79,9 +79,6 @@ func (r *report) err() error {
 
 // show prints a value of the document for a message, shortened.
 func show(value any) string {
-	text, err := values.Encode(value)
-	if err != nil {
-		return fmt.Sprintf("a %T", value)
-	}
+	text, _ := values.Encode(value) // a parsed document can be encoded
 	return values.Shorten(string(text), 60)
 }

@@ -252,10 +252,12 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 // unlisted reports the keys that a map of a Format must not have.
 func (r *report) unlisted(value any, at pointer, properties any) {
 	object, _ := value.(map[string]any)
-	known, _ := properties.(map[string]any)
+	rules, _ := properties.(map[string]any)
+	known := sortedKeys(rules)
 	for _, key := range sortedKeys(object) {
-		if _, ok := known[key]; !ok && !r.full() {
-			r.say(append(slices.Clip(at), key), unknownKey+"; "+DidYouMean(key, sortedKeys(known), "known are "+strings.Join(sortedKeys(known), ", ")))
+		if !slices.Contains(known, key) && !r.full() {
+			hint := DidYouMean(key, known, "known are "+strings.Join(known, ", "))
+			r.say(append(slices.Clip(at), key), unknownKey+"; "+hint)
 		}
 	}
 }
