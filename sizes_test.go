@@ -15,25 +15,25 @@ import (
 // longest folder that is listed; rows with a colon are of the whole tree. A number may fall; it rises only with a
 // reason, after //.
 const sizes = `
-actors 11158 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
-actors/scenario 3156 // objects of kinds that the module defines
-addons 1235 // content that is lost is not in force
+actors 11090 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
+actors/scenario 3152 // objects of kinds that the module defines
+addons 1149 // content that is lost is not in force
 cmd 6438
-helm 7436 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
-hooks 2662 // days on which clocks change
+helm 7390 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+hooks 2580 // days on which clocks change
 jq 486 // steps of filters are bounded
-kube 5566
+kube 5562
 kube/apiserver 2221
-messages 1827
-server 2504
-supervisor 1158
-testkit 4672 // faults of release records
-values 4107 // one list of names of secrets
-go: 54570 // 32
+messages 1814
+server 2503
+supervisor 1144
+testkit 4563 // faults of release records
+values 4038 // one list of names of secrets
+go: 54074 // 32
 scripts: 1108
 web: 316
-tests: 45950 // 32
-txtar: 15246 // 32: scripts of the guards
+tests: 45546 // 32
+txtar: 15243 // 32: scripts of the guards
 `
 
 // A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it
