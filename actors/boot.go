@@ -187,16 +187,21 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 	if b.secret.Off { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
-	switch {
-	case !cm.Exists() && len(kept.Config) > 0:
-		refused = configmap.ErrDeletedBefore
-	case !b.secret.Exists() && len(kept.Secret) > 0:
-		refused = configmap.ErrSecretDeletedBefore
-	}
-	if refused == nil {
+	if refused = cmp.Or(b.deleted(cm, *kept), refused); refused == nil {
 		return nil
 	}
 	return b.useKept(w, cm, *kept, refused)
+}
+
+// deleted says which of ConfigMap and Secret does not exist, though content of it was kept (P1).
+func (b *boot) deleted(cm kube.ConfigMap, kept kube.LastValid) error {
+	switch {
+	case !cm.Exists() && len(kept.Config) > 0:
+		return configmap.ErrDeletedBefore
+	case !b.secret.Exists() && len(kept.Secret) > 0:
+		return configmap.ErrSecretDeletedBefore
+	}
+	return nil
 }
 
 // useKept puts the last valid contents in force, in place of those that are refused.

@@ -30,7 +30,7 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("hooks", p.checkHooks(e.Hooks))
 	report("commands", p.commands.Check(e.Commands))
 	report("http", p.http.Check(e.HTTP))
-	report("values", p.checkValues(ctx, e.Values))
+	report("values", p.checkValues(e.Values))
 	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
 	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
 	report("absent", checkAbsent(p.Cluster.Server.Objects, e.Absent))
@@ -149,7 +149,7 @@ func checkFailing(got, want map[string]string) (problems []string) {
 
 // checkValues compares the merged values of the modules that are there. It asks their owners,
 // because values are in no status.
-func (p *play) checkValues(ctx context.Context, want match.Tree) []string {
+func (p *play) checkValues(want match.Tree) []string {
 	if want == nil {
 		return nil
 	}

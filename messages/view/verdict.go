@@ -374,8 +374,7 @@ func (s GlobalStatus) Next() string {
 
 // Next is like that of a module. The message about a deletion itself says what to do.
 func (s ConfigStatus) Next() string {
-	switch {
-	case s.Refused == "" || strings.Contains(s.Refused, " is deleted; "):
+	if s.Refused == "" || strings.Contains(s.Refused, " is deleted; ") {
 		return ""
 	}
 	return "fix ConfigMap or Secret, for example with addon-operator values set or unset; it is read again at once, and an Event with the reason Accepted follows"
