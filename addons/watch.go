@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// lookEvery is how often the files are compared. Looks take at most one part in lookShare of the time, however many files
-// there are. A change is reported when a look finds nothing newer, because a tree is half written until then, but after
-// quietLimit at the latest.
+// lookEvery is how often the files are compared. Looks take at most one part in so many of the time, however many files
+// there are: Seldom for an operator, which is idle most of the time, and Often where a person waits. A change is reported
+// when a look finds nothing newer, because a tree is half written until then, but after quietLimit at the latest.
 const (
 	lookEvery  = 100 * time.Millisecond
-	lookShare  = 100
+	Seldom     = 1000
+	Often      = 50
 	quietLimit = 5 * time.Second
 )
 
 // Watch looks at the files below the directories until ctx ends, in a goroutine of its own, and calls notify when they have
 // changed: in their names, sizes, times or modes, or because a root or a module is a link that leads elsewhere. It does not
-// ask the kernel for notifications, which network file systems and links to other trees do not have.
-func Watch(ctx context.Context, dirs Dirs, notify func()) {
+// ask the kernel for notifications, which network file systems and links to other trees do not have. share is Seldom or Often.
+func Watch(ctx context.Context, dirs Dirs, share int, notify func()) {
 	seen := lookAt(dirs) // before the goroutine begins: what changes after Watch has returned is noticed
 	go func() {
 		pause, last, since := lookEvery, seen, time.Time{}
@@ -34,12 +35,13 @@ func Watch(ctx context.Context, dirs Dirs, notify func()) {
 			}
 			began := time.Now()
 			now := lookAt(dirs)
-			pause = max(lookEvery, lookShare*time.Since(began))
+			took := time.Since(began)
+			pause = max(lookEvery, time.Duration(share)*took)
 			switch quiet := now == last; {
 			case now == seen:
 				since = time.Time{}
 			case since.IsZero():
-				since = began
+				since, pause = began, max(lookEvery, Often*took)
 			case quiet || began.Sub(since) > quietLimit:
 				seen, since = now, time.Time{}
 				notify()

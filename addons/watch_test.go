@@ -47,7 +47,7 @@ func TestWatch(t *testing.T) {
 	defer cancel()
 	noticed := make(chan struct{}, 100)
 	dirs := addons.Dirs{Modules: []string{at("current", "modules"), at("volume")}, Global: at("global")}
-	addons.Watch(ctx, dirs, func() { noticed <- struct{}{} })
+	addons.Watch(ctx, dirs, addons.Often, func() { noticed <- struct{}{} })
 	notices := func(what string) {
 		t.Helper()
 		select {

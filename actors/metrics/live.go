@@ -184,6 +184,7 @@ func (l *live) queues() func(scrape) {
 	length := l.state("tasks_queue_length", "Tasks in a queue, including the one in progress.", "queue")
 	head := l.state("tasks_queue_head_info", "1 for the task that a queue is working on, or starts next.", "queue", "module", "task_type", "hook")
 	since := l.state("tasks_queue_head_seconds", "How long the task at the head has been in progress, including the delays between attempts.", "queue")
+	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, if there are more than 20; its next run serves all of them.", "queue_name", "hook")
 	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; one task of a hook contains all that wait for it.", "queue")
 	return func(s scrape) {
 		named(s, func(queue string, q view.QueueStatus) {
@@ -195,6 +196,9 @@ func (l *live) queues() func(scrape) {
 			s.emit(triggers, float64(q.Triggers), queue)
 			if q.InProgress {
 				s.emit(since, seconds(q.Since), queue)
+			}
+			for hook, n := range q.Crowded { // few: the queue publishes only hooks with many triggers
+				s.emit(many, float64(n), queue, hook)
 			}
 		})
 	}

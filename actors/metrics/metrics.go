@@ -29,6 +29,7 @@ type Metrics struct {
 
 	Hooks    Hooks
 	Reports  *Reports
+	Bindings Bindings
 	Modules  Modules
 	Helm     Helm
 	Converge Converge
@@ -47,7 +48,7 @@ func New(prefix string) *Metrics {
 	d := &declared{Registry: prometheus.NewRegistry(), prefix: prefix}
 	m := &Metrics{
 		Registry: d.Registry, HookRegistry: prometheus.NewRegistry(),
-		Hooks: newHooks(d), Reports: newReports(d), Modules: newModules(d), Helm: newHelm(d),
+		Hooks: newHooks(d), Reports: newReports(d), Bindings: newBindings(d), Modules: newModules(d), Helm: newHelm(d),
 		Converge: newConverge(d), Queues: newQueues(d), Client: newClient(d),
 		declared: d, live: &live{declared: d},
 		build: d.gauge("build_info", "1 for the version of the running operator, and of the Go compiler that built it.", "version", "goversion"),

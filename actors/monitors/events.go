@@ -3,6 +3,7 @@ package monitors
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -21,6 +22,7 @@ type objectChanged struct {
 	Namespace, Name string
 	Version         string // resourceVersion; empty for an object that was found to be gone
 	Object          hooks.Object
+	Arrived         time.Time
 }
 
 // watchSynced notifies monitors that the first list of a binding is complete, or that it is
@@ -36,13 +38,16 @@ type watchSynced struct {
 func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := m.watches[msg.Watch]
 	switch {
-	case mon == nil || msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
+	case mon == nil:
+		m.program.Metrics.Bindings.Missing(msg.Watch)
+	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
 		if mon.hold(msg) {
 			m.giveUp(ctx, msg.Watch, mon, "too many events came while its Synchronization was in progress")
 		}
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, mon, msg)
+		m.program.Metrics.Bindings.Queued(msg.Watch, mon.binding, msg.Arrived)
 		mon.seen = msg.Seq
 	}
 }

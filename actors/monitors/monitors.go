@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -128,7 +129,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
 	}
 	if b.Filter != nil {
-		spec.Filter = b.Filter.Apply
+		spec.Filter = m.program.Metrics.Bindings.Filter(key, b)
 	}
 	m.started++
 	instance := m.started
@@ -137,7 +138,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, objectChanged{
 			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name, Version: c.Version,
-			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult},
+			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
 	}, func() { m.program.Send(self, watchSynced{Watch: key, Instance: instance}) })
 	if err != nil {

@@ -115,14 +115,26 @@ func runs(t messages.Task) []string {
 	return nil
 }
 
-// count is the number of triggers that wait.
-func (l *line) count() (triggers int) {
+// crowd is the number of triggers of one hook from which on the status names the hook.
+const crowd = 20
+
+// count returns how many triggers wait for hooks, and the counts of those hooks for which more than
+// crowd do. The map is nil when there is none, as nearly always.
+func (l *line) count() (triggers int, many map[string]int) {
 	for _, t := range l.tasks {
-		if w, ok := t.Work.(messages.RunHook); ok && shared.CarriesTriggers(t) {
-			triggers += w.Carried()
+		w, ok := t.Work.(messages.RunHook)
+		if !ok || !shared.CarriesTriggers(t) {
+			continue
+		}
+		triggers += w.Carried()
+		if w.Carried() > crowd {
+			if many == nil {
+				many = map[string]int{}
+			}
+			many[w.Hook] += w.Carried()
 		}
 	}
-	return triggers
+	return triggers, many
 }
 
 // firstRun is what one run of a hook serves of a waiting task. In protocol v0 each trigger has

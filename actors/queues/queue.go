@@ -173,7 +173,7 @@ func (q *queue) next(ctx actor.Context) {
 // publish shows the queue on debug pages and to metrics.
 func (q *queue) publish(ctx actor.Context) {
 	s := view.QueueStatus{Length: len(q.line.tasks)}
-	s.Triggers = q.line.count()
+	s.Triggers, s.Crowded = q.line.count()
 	if q.head != nil {
 		s.Length++
 		s.InProgress, s.Since, s.Head = true, q.head.since, []messages.Task{q.head.Task}

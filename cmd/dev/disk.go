@@ -43,7 +43,7 @@ func (d *disk) look() map[string]map[string]string {
 
 // watch calls post with what was saved, until ctx ends. It returns at once.
 func (d *disk) watch(ctx context.Context, post func(saved)) {
-	addons.Watch(ctx, d.dirs, func() {
+	addons.Watch(ctx, d.dirs, addons.Often, func() {
 		if changed := d.compare(); len(changed) > 0 {
 			post(changed)
 		}

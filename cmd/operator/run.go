@@ -300,7 +300,7 @@ func watchDisk(c *cli.Config) func(context.Context, func()) {
 	if !c.WatchModules {
 		return nil
 	}
-	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, notify) }
+	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, addons.Seldom, notify) }
 }
 
 // patchTimeout is for one request of what hooks write to KUBERNETES_PATCH_PATH. The run of the hook waits for it, and
