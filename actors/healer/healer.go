@@ -250,15 +250,21 @@ func (h *healer) healDue(ctx actor.Context) {
 	h.arm(ctx)
 }
 
-// heal queues a run of the module if something that was reported is still absent.
+// heal queues a run of the module if something that was reported is still absent. While the API server is away, that is
+// unknown, and looked at again: the report comes once.
 func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	var absent []helm.Object
-	for _, o := range r.objects {
-		if _, ends := r.ends[o]; r.gone[o] && !ends && !h.program.ReleaseWatch.Present(o) {
+	for o := range r.gone {
+		switch _, ends := r.ends[o]; {
+		case ends || !slices.Contains(r.objects, o):
+			delete(r.gone, o)
+		case h.program.ReleaseWatch.Present(o): // perhaps: news of it would have removed it from gone
+			r.due = time.Now().Add(healDelay)
+		default:
+			delete(r.gone, o)
 			absent = append(absent, o)
 		}
 	}
-	clear(r.gone)
 	if len(absent) == 0 {
 		return
 	}

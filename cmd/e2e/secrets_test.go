@@ -167,7 +167,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	o.expect("cannot use ***, nor")
 	refused := "adminPassword: " + plantedRefused + "\nurl: ftp://somebody:planted-url-4fJ@example.com\n"
 	h.setConfig(map[string]string{"well": refused})
-	o.expect("the ConfigMap is refused", "well.adminPassword: must have at most 40 characters", "ftp://somebody:***@")
+	o.expect("ConfigMap and Secret are refused", "well.adminPassword: must have at most 40 characters", "ftp://somebody:***@")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
 	must(t, err)

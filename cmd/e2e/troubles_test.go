@@ -149,7 +149,7 @@ func allTroubles() map[string]troubles {
 				}
 			}},
 			{"9. Hooks run in a loop", []string{"hooks run in a loop", "fix the first of these", "afterHelm hooks of echo changed values"}, nil},
-			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix the ConfigMap"}, func(h *fixture) {
+			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix ConfigMap or Secret"}, func(h *fixture) {
 				h.setConfig(map[string]string{"dns": "replicas: many"})
 			}},
 			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *fixture) {
