@@ -35,8 +35,12 @@ func (d *dispatcher) Throughput() int { return 300 }
 
 // quiet is how long nothing must happen until runs that are in progress, but wait for
 // something that a failed task holds up, count as idle. Without such runs, idle is seen at once, so
-// only tests with a failure take so long.
-const quiet = 500 * time.Millisecond
+// only tests with a failure take so long. On a busy machine a run may just wait for a processor: so do the polls, of which
+// there must have been so many.
+const (
+	quiet      = 500 * time.Millisecond
+	quietPolls = 250
+)
 
 // settle returns when the operator has nothing to do until something happens:
 // no mailbox has work, no hook or action of Helm is in progress, and every run waits for its next
@@ -48,17 +52,17 @@ func (p *play) settle(ctx context.Context) error {
 	defer cancel()
 	activity := func() [2]uint64 { return [2]uint64{p.dispatcher.turns.Load(), p.recorder.done.Load()} } // changes whenever anything happens
 	isIdle := func() bool { return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 }
-	changed := time.Now()
-	for last := activity(); ; {
+	changed, polls := time.Now(), 0
+	for last := activity(); ; polls++ {
 		idle := isIdle()
 		runs := len(working(p.Engine))
 		now := activity()
 		if now != last || !idle {
-			last, changed = now, time.Now()
+			last, changed, polls = now, time.Now(), 0
 		}
 		// A mailbox may have got work while runs were counted.
 		still := func() bool { return isIdle() && activity() == now }
-		if idle && now == last && (runs == 0 && time.Since(changed) > 0 && still() || time.Since(changed) > quiet) {
+		if idle && now == last && (runs == 0 && time.Since(changed) > 0 && still() || time.Since(changed) > quiet && polls > quietPolls) {
 			return nil
 		}
 		select {
