@@ -337,7 +337,7 @@ kubernetes:
 	})
 }
 
-// C33: webhooks are not served, so no hook may ask for one, and no context has their shapes.
+// O1: webhooks are not served, so no hook may ask for one, and no context has their shapes.
 func TestWebhooksAreRefused(t *testing.T) {
 	for _, binding := range []string{"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion"} {
 		for _, scope := range []Scope{Global, Module} {

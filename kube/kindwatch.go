@@ -60,13 +60,23 @@ func (d *kindWatches) hold(ctx context.Context) (watches []*kindWatch, release f
 func (d *kindWatches) watch(ctx context.Context, of kind) *kindWatch {
 	k := &kindWatch{ready: make(chan struct{})}
 	begun := func() { k.once.Do(func() { close(k.ready) }) }
+	listed := false // the first list, with what is in it, is no change of a definition
 	changed := func() {
-		k.change()
-		d.ring()
-		begun()
+		if listed {
+			k.change()
+			d.ring()
+		}
+	}
+	synced := func() {
+		changed()
+		if !listed {
+			listed = true
+			k.change()
+			begun()
+		}
 	}
 	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true, failed: func(error) { begun() }}
-	k.Watch, _ = d.client.watcher.Watch(ctx, spec, func(Change) { changed() }, changed) // nothing is wrong with the spec
+	k.Watch, _ = d.client.watcher.Watch(ctx, spec, func(Change) { changed() }, synced) // nothing is wrong with the spec
 	return k
 }
 

@@ -29,8 +29,10 @@ func (w *Watch) run(ctx context.Context) {
 			case <-ctx.Done():
 			case <-w.lost:
 				// Discovery may still list a kind that is being deleted; the source
-				// retries, and calls again.
-				_ = sleep(ctx, discoveryInterval)
+				// retries, and calls again. A kind that was never looked up is looked up at once.
+				if fresh || w.spec.known.name == "" {
+					_ = sleep(ctx, discoveryInterval)
+				}
 			}
 			pause, fresh = newPause(pauseLost), true // discovery must answer again: what is kept has the kind
 		case errors.Is(err, errNoKind):

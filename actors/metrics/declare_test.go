@@ -36,7 +36,7 @@ func TestFamilies(t *testing.T) {
 }
 
 // What is not offered: bytes of a snapshot, because memory that several watches share
-// belongs to none of them (I4); and the names of an operator without modules (I5).
+// belongs to none of them (I4); and the names of an operator without modules.
 func TestFamiliesThatAreNotOffered(t *testing.T) {
 	m := metrics.New("x_")
 	m.Watch(metrics.Sources{})

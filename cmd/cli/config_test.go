@@ -267,7 +267,7 @@ func TestHelpOfOptions(t *testing.T) {
 
 // Other operators have names of their own. Those of one that has hooks but no modules
 // stand in for a few of ours and change none of our defaults; nothing is built from the
-// others. B4, B9, B10.
+// others. B4.
 func TestVariablesOfOtherOperators(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	var standIns []string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// K1, K2, K3, K8: the forms in which hooks write operations.
+// K1, K2, K3: the forms in which hooks write operations.
 func TestParse(t *testing.T) {
 	tests := map[string]struct {
 		text string
@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 		"nothing":      {"", nil},
 		"only space":   {" \n\t\n", nil},
 		"only comment": {"# nothing\n---\n# nothing\n", nil},
-		"the sample of K8": {`
+		"the sample of the docs": {`
 {"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "d"}, "data": {"k": "v"}}}
 {"operation": "MergePatch", "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "d", "name": "web", "mergePatch": {"spec": {"replicas": 2}}, "ignoreMissingObject": true}`,
 			[]string{"CreateOrUpdate v1/ConfigMap d/c", "MergePatch apps/v1/Deployment d/web"}},
