@@ -248,7 +248,7 @@ func (p *play) world() (shared.World, error) {
 	})
 	return shared.World{
 		Services: work.Services{
-			Log: p.log, Hooks: r, Releases: r, CRDs: definitions, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
+			Log: p.log, Hooks: r, Releases: r, CRDs: recordedCRDs{definitions, r}, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
 		// Changes are reported in the goroutine that makes them.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, PromptReleaseWatch: true,

@@ -247,6 +247,24 @@ func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) 
 
 var errHelm = errors.New("the scenario makes Helm fail")
 
+// recordedCRDs are in progress while they wait for a kind to be served, which makes no requests.
+type recordedCRDs struct {
+	work.CRDs
+	*recorder
+}
+
+// EnsureCRDs implements work.CRDs.
+func (r recordedCRDs) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+	defer r.action()()
+	return r.CRDs.EnsureCRDs(ctx, modules)
+}
+
+// EnsureSubcharts implements work.CRDs.
+func (r recordedCRDs) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+	defer r.action()()
+	return r.CRDs.EnsureSubcharts(ctx, m)
+}
+
 // takeRuns are the runs since it was called last.
 func (r *recorder) takeRuns() (taken []hookRun) {
 	r.mu.Lock()
