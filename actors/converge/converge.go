@@ -71,7 +71,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Started:
 		c.catalog.explainOff()
 		c.catalog.listProblems()
-		c.looks.watch(ctx, c.ctx)
+		c.looks.watch(c.ctx, ctx)
 		c.startUp(ctx)
 	case *actor.Stopping:
 		c.reloads.span.End(nil)

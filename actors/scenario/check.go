@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +18,7 @@ import (
 // check compares what is with what is expected and notes every difference. It is called when the
 // operator is idle. Calls and runs are compared since the last check, all else as it is now. The
 // order is that of the report: why the operator refuses or fails explains most of what follows.
-func (p *play) check(ctx context.Context, place string, e expect) {
+func (p *play) check(place string, e expect) {
 	report := func(part string, problems []string) {
 		for _, problem := range problems {
 			p.problems = append(p.problems, place+"."+part+": "+p.files.readable(problem))

@@ -105,7 +105,7 @@ func (p *play) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", place, err)
 		}
 	}
-	p.check(ctx, "expect", p.scenario.Expect)
+	p.check("expect", p.scenario.Expect)
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 func (p *play) step(ctx context.Context, place string, s step) (err error) {
 	switch {
 	case s.Expect != nil:
-		p.check(ctx, place+".expect", *s.Expect)
+		p.check(place+".expect", *s.Expect)
 	case s.Apply != nil:
 		for _, object := range s.Apply {
 			err = errors.Join(err, p.Cluster.Server.Apply(object))
