@@ -192,7 +192,7 @@ const (
 	whyData  = "objects with data stay, because no person has allowed the purge; delete them if they are not needed"
 )
 
-// report logs what becomes of objects; nothing for none.
+// report logs what happens to objects; nothing for none.
 func (op *operation) report(level slog.Level, what string, objects []Object) {
 	if len(objects) == 0 {
 		return

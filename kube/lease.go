@@ -125,7 +125,7 @@ func (l *Lease) Compete(ctx context.Context) {
 	}()
 }
 
-// Waited reports whether this replica has been a standby: the Lease had a holder, or nobody could say.
+// Waited reports whether this replica has been a standby: the Lease had a holder, or could not be read.
 func (l *Lease) Waited() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

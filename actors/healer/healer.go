@@ -240,7 +240,7 @@ func (h *healer) healDue(ctx actor.Context) {
 		switch r := h.releases[name]; {
 		case !slices.Contains(enabled, name), status.Maintenance != "",
 			status.Phase == view.Suspended, status.Phase == view.Deleting:
-			clear(r.gone) // nobody's business until the next run, which finds what is absent
+			clear(r.gone) // the next run finds what is absent
 		case status.Phase == view.Ready:
 			h.heal(ctx, name, r)
 		default: // its run may apply them again

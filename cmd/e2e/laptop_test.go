@@ -71,7 +71,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	cluster := devclustertest.StartWithNode(t)
 	h := fixtureOn(t, cluster, twoModules)
 	l := laptop{h, program(), h.kubeconfig}
-	l.fails("status -n "+h.namespace, "there is no operator in namespace "+h.namespace)
+	l.fails("status -n "+h.namespace, "no operator runs in namespace "+h.namespace)
 
 	one := h.start("ADDON_OPERATOR_POD=one", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=").ready()
 	l.fails("status -n "+h.namespace, "is held by one, which is not a Pod there")

@@ -55,7 +55,7 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 	in := cmp.Or(s.Namespace, namespace, usualNamespace)
 	lease, err := client.CoordinationV1().Leases(in).Get(ctx, s.Lease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
-		return Pod{}, fmt.Errorf("there is no operator in namespace %s of %s: nobody holds the Lease %s; name another namespace with --namespace", in, config.Host, s.Lease)
+		return Pod{}, fmt.Errorf("no operator runs in namespace %s of %s: the Lease %s has no holder; name another namespace with --namespace", in, config.Host, s.Lease)
 	}
 	if err != nil {
 		return Pod{}, err
