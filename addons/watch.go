@@ -11,10 +11,12 @@ import (
 )
 
 // lookEvery is how often the files are compared. Looks take at most one part in so many of the time, however many files
-// there are: Seldom for an operator, which is idle most of the time, and Often where a person waits. A change is reported
-// when a look finds nothing newer, because a tree is half written until then, but after quietLimit at the latest.
+// there are: Seldom for an operator, which is idle most of the time, and Often where a person waits. A change is seen
+// after lookLatest, unless that is more than Often. A change is reported when a look finds nothing newer, because a tree
+// is half written until then, but after quietLimit at the latest.
 const (
 	lookEvery  = 100 * time.Millisecond
+	lookLatest = 3 * time.Second
 	Seldom     = 1000
 	Often      = 50
 	quietLimit = 5 * time.Second
@@ -36,7 +38,7 @@ func Watch(ctx context.Context, dirs Dirs, share int, notify func()) {
 			began := time.Now()
 			now := lookAt(dirs)
 			took := time.Since(began)
-			pause = max(lookEvery, time.Duration(share)*took)
+			pause = max(lookEvery, min(time.Duration(share)*took, lookLatest), Often*took)
 			switch quiet := now == last; {
 			case now == seen:
 				since = time.Time{}

@@ -93,14 +93,26 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 // MayExist reports whether an object exists, according to the watches; it never waits. An object that they
 // do not cover counts as present: an object that may exist must not be created again.
 func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bool {
+	there, sure := p.known(kind, name)
+	return there || !sure
+}
+
+// Exists reports whether an object exists, according to the watches; it never waits. An object that they do not cover
+// does not count as present.
+func (p *Presence) Exists(kind schema.GroupKind, name types.NamespacedName) bool {
+	there, sure := p.known(kind, name)
+	return there && sure
+}
+
+func (p *Presence) known(kind schema.GroupKind, name types.NamespacedName) (there, sure bool) {
 	p.mu.Lock()
 	k := p.kinds[kind]
 	p.mu.Unlock()
 	if k == nil {
-		return true
+		return false, false
 	}
-	_, sure := k.watch.current()
-	return !sure || k.has(name)
+	_, sure = k.watch.current()
+	return k.has(name), sure
 }
 
 // Want remembers which objects an owner has; none forgets the owner. They are needed for kinds that

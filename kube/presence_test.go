@@ -59,8 +59,8 @@ func TestPresenceWhoseWatchesHaveEnded(t *testing.T) {
 	k.mapping, k.ended = m, ctx.Done()
 	stop()
 	name := types.NamespacedName{Namespace: "n", Name: "a"}
-	if p.Has(t.Context(), m, name) || !p.MayExist(things.GroupKind(), name) {
-		t.Error("what is not known must be read, and counts as present")
+	if p.Has(t.Context(), m, name) || !p.MayExist(things.GroupKind(), name) || p.Exists(things.GroupKind(), name) {
+		t.Error("what is not known must be read, may exist, and does not surely exist")
 	}
 }
 

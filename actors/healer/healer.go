@@ -216,15 +216,24 @@ func (h *healer) arm(ctx actor.Context) {
 	}
 }
 
-// healDue heals the modules whose time has come, in their order: one cause, such as a namespace that is deleted, may
-// concern several, and a later module may need what an earlier one brings. Those whose time comes in a moment are healed
-// with them.
+// healDue heals the modules whose time has come, in their order: one cause, such as a namespace or a definition that is
+// deleted, may concern several, and a later module may need what an earlier one brings. Those whose time comes in a
+// moment are healed with them, and all wait for objects that are being deleted: with a definition, its objects go first.
 func (h *healer) healDue(ctx actor.Context) {
 	if h.ctx.Err() != nil {
 		return
 	}
 	enabled, now := h.program.EnabledModules(), time.Now()
 	soon := now.Add(h.delay())
+	if h.states.deleting(now) && !h.program.PromptReleaseWatch {
+		for _, r := range h.releases {
+			if !r.due.IsZero() && !r.due.After(soon) {
+				r.due = soon
+			}
+		}
+		h.arm(ctx)
+		return
+	}
 	var due []string
 	for name, r := range h.releases {
 		if r.heals.forgetOld(now) {
@@ -250,21 +259,16 @@ func (h *healer) healDue(ctx actor.Context) {
 	h.arm(ctx)
 }
 
-// heal queues a run of the module if something that was reported is still absent. While the API server is away, that is
-// unknown, and looked at again: the report comes once.
+// heal queues a run of the module if something that was reported is not surely back. While the API server is away, or for
+// a kind that may not be watched, that is unknown: Helm looks.
 func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	var absent []helm.Object
-	for o := range r.gone {
-		switch _, ends := r.ends[o]; {
-		case ends || !slices.Contains(r.objects, o):
-			delete(r.gone, o)
-		case h.program.ReleaseWatch.Present(o): // perhaps: news of it would have removed it from gone
-			r.due = time.Now().Add(healDelay)
-		default:
-			delete(r.gone, o)
+	for _, o := range r.objects {
+		if _, ends := r.ends[o]; r.gone[o] && !ends && !h.program.ReleaseWatch.Exists(o) {
 			absent = append(absent, o)
 		}
 	}
+	clear(r.gone)
 	if len(absent) == 0 {
 		return
 	}

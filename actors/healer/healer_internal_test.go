@@ -2,6 +2,7 @@ package healer
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,77 @@ func TestGoneDuringARun(t *testing.T) {
 			}
 		}
 	})
+}
+
+// H13: of a kind that may not be watched, or while the API server is away, nothing is known but the report: it is healed,
+// once.
+func TestGoneAsFarAsIsKnown(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	synctest.Test(t, func(t *testing.T) {
+		p := sharedtest.NewProgram(nil)
+		p.ReleaseWatch = unknownObjects{}
+		p.Enabled.Store(&[]string{"web"})
+		queued := 0
+		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(messages.Enqueue); ok {
+				queued++
+			}
+		}))
+		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
+		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
+		p.Send(pid, objectGone{o})
+		time.Sleep(10 * healDelay)
+		synctest.Wait()
+		live, _ := p.Inspector.Status(work.HealerPath).(liveHealer)
+		if queued != 1 || len(live.status.Incomplete) > 0 {
+			t.Errorf("%d runs were queued, want 1; to heal: %v", queued, live.status.Incomplete)
+		}
+	})
+}
+
+// H13: the objects of a kind go before its definition, which may take longer than the healer waits for reports. The module
+// that brings the definition is healed first all the same. What finalizers keep holds up nothing for long.
+func TestHealsWaitForDeletions(t *testing.T) {
+	definition := helm.Object{GVK: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, Name: "rules"}
+	rule := helm.Object{GVK: schema.GroupVersionKind{Group: "e", Kind: "Rule"}, Namespace: "n", Name: "rule"}
+	for _, kept := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := sharedtest.NewProgram(nil)
+			p.ReleaseWatch = absentObjects{}
+			p.Enabled.Store(&[]string{"base", "rules"})
+			var queued []string
+			sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
+				if msg, ok := ctx.Message().(messages.Enqueue); ok {
+					queued = append(queued, msg.Tasks[0].Owner)
+				}
+			}))
+			pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+			for name, o := range map[string]helm.Object{"base": definition, "rules": rule} {
+				module := sharedtest.Spawn(t, p, work.ModulePath+name, actor.ReceiveFunc(func(actor.Context) {}))
+				p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
+				sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: name, Objects: []helm.Object{o}})
+			}
+			p.Send(pid, objectHealth{definition, helm.Health{State: view.ObjectTerminating}})
+			p.Send(pid, objectGone{rule})
+			time.Sleep(4 * healDelay)
+			want := []string{"base", "rules"}
+			if kept {
+				want = want[1:]
+			} else {
+				p.Send(pid, objectGone{definition})
+			}
+			if len(queued) > 0 {
+				t.Errorf("%v were healed while the definition was being deleted", queued)
+			}
+			time.Sleep(2 * deletionTime)
+			synctest.Wait()
+			if !slices.Equal(queued, want) {
+				t.Errorf("kept %t: %v were healed, want %v", kept, queued, want)
+			}
+		})
+	}
 }
 
 // H13, H25: what ends by itself is not healed, whenever it goes, and has no part in the health of the module.
@@ -150,6 +222,13 @@ func handled(t *testing.T, p *shared.Program, pid *actor.PID) {
 type absentObjects struct{ shared.ReleaseWatch }
 
 func (absentObjects) Present(helm.Object) bool { return false }
+
+func (absentObjects) Exists(helm.Object) bool { return false }
+
+// unknownObjects are watches that know nothing.
+type unknownObjects struct{ absentObjects }
+
+func (unknownObjects) Present(helm.Object) bool { return true }
 
 func (absentObjects) WatchedKinds() []kube.WatchedKind { return nil }
 

@@ -59,6 +59,19 @@ func (w *objectStates) learn(msg objectHealth, now time.Time) {
 	w.known[msg.object] = assessed{Health: msg.health, since: now}
 }
 
+// deletionTime is how long heals wait for objects that are being deleted. After it, finalizers are taken to keep them.
+const deletionTime = 10 * time.Second
+
+// deleting reports whether an object has been marked for deletion a moment ago and is still there.
+func (w *objectStates) deleting(now time.Time) bool {
+	for _, known := range w.known {
+		if known.State == view.ObjectTerminating && now.Sub(known.since) < deletionTime {
+			return true
+		}
+	}
+	return false
+}
+
 // doubt has objects unknown until they are read again: Helm has just written them.
 func (w *objectStates) doubt(written []helm.Object) {
 	for _, o := range written {

@@ -39,5 +39,8 @@ func (w releaseWatch) Present(o helm.Object) bool {
 	return w.server.Object("", o.GVK.Kind, o.Namespace, o.Name) != nil
 }
 
+// Exists implements shared.ReleaseWatch.
+func (w releaseWatch) Exists(o helm.Object) bool { return w.Present(o) }
+
 // WatchedKinds implements shared.ReleaseWatch: no kind has a watch of its own.
 func (releaseWatch) WatchedKinds() []kube.WatchedKind { return nil }
