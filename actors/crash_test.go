@@ -26,7 +26,8 @@ var crashesFlag = flag.Bool("crashes", false, "play all crashes of TestCrashOver
 // message that it gets; with -short, it is every third message.
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
-	// What this lifecycle does not have: pages, timers after failures, runs that come before their hooks are loaded, and what the random model kills in (TestRandom).
+	// What this lifecycle does not have: pages, timers after failures, runs that come before their hooks are loaded,
+	// and what the random model kills in (TestRandom).
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown GetHooks " +
 		"SynchronizeLater BindingDeferred watchAgain watchOverflowed leaveDue " +
 		"keepAgain delayedReload remindHeld ConfigFlagsSaved " +
@@ -174,7 +175,7 @@ name: d
 name: [
 -- modules/010-a/hooks/h.sh --
 #!testkit
-config: {configVersion: v1, onStartup: 1, beforeHelm: 1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod, queue: side, resynchronizationPeriod: 60s}], schedule: [{name: tick, crontab: "@every 50s", queue: side}]}
+config: {configVersion: v1, onStartup: 1, beforeHelm: 1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod, queue: side}], schedule: [{name: tick, crontab: "@every 50s", queue: side}]}
 runs:
   onStartup: {config: [{op: add, path: /a/saved, value: true}], values: [{op: add, path: /a/kept, value: 1}]}
   pods: {count: /a/pods, objects: [{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: default}}}]}

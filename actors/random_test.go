@@ -17,8 +17,8 @@ var (
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the
 // cluster must be as the files, the ConfigMap and the objects say.
 //
-// A seed that fails is played again by -seed N. Its steps are printed; with the files of testkit/testdata/random.txtar they
-// can become a script of TestLifecycle, when they have been made short.
+// A seed that fails is played again by -seed N. Its steps are printed; with the files of testkit/testdata/random.txtar
+// they can become a script of TestLifecycle, when they have been made short.
 func TestRandom(t *testing.T) {
 	first, n, workers := testkit.FirstSeed(), *sequencesFlag, uint64(4)
 	switch {

@@ -12,8 +12,8 @@ import (
 
 // lookEvery is how often the files are compared. Looks take at most one part in so many of the time, however many files
 // there are: Seldom for an operator, which is idle most of the time, and Often where a person waits. A change is seen
-// after lookLatest, unless that is more than Often. A change is reported when a look finds nothing newer, because a tree
-// is half written until then, but after quietLimit at the latest.
+// after lookLatest, unless that is more than Often. A change is reported when a look finds nothing newer, because a
+// tree is half written until then, but after quietLimit at the latest.
 const (
 	lookEvery  = 100 * time.Millisecond
 	lookLatest = 3 * time.Second
@@ -22,9 +22,10 @@ const (
 	quietLimit = 5 * time.Second
 )
 
-// Watch looks at the files below the directories until ctx ends, in a goroutine of its own, and calls notify when they have
-// changed: in their names, sizes, times or modes, or because a root or a module is a link that leads elsewhere. It does not
-// ask the kernel for notifications, which network file systems and links to other trees do not have. share is Seldom or Often.
+// Watch looks at the files below the directories until ctx ends, in a goroutine of its own, and calls notify when they
+// have changed: in their names, sizes, times or modes, or because a root or a module is a link that leads elsewhere.
+// It does not ask the kernel for notifications, which network file systems and links to other trees do not have. share
+// is Seldom or Often.
 func Watch(ctx context.Context, dirs Dirs, share int, notify func()) {
 	seen := lookAt(dirs) // before the goroutine begins: what changes after Watch has returned is noticed
 	go func() {

@@ -71,7 +71,8 @@ func (n *adoption) equals(rel *release.Release) (bool, error) {
 	return sameBut(recorded, one, two), nil
 }
 
-// sameBut compares leaves with those of one of two renders. Where the renders differ, a leaf may be anything of its type.
+// sameBut compares leaves with those of one of two renders. Where the renders differ, a leaf may be anything of its
+// type.
 func sameBut(have, one, two map[string]any) bool {
 	for path, value := range one {
 		own, there := have[path]

@@ -204,8 +204,8 @@ func (op *operation) report(level slog.Level, what string, objects []Object) {
 	op.log.Log(op.ctx, level, what, "objects", names, "count", len(objects))
 }
 
-// unserve notes an object that is not deleted, because the API server has its kind in no version. Nothing lists it any more,
-// and it may exist: another version of Kubernetes, or a definition, may serve it again.
+// unserve notes an object that is not deleted, because the API server has its kind in no version. Nothing lists it any
+// more, and it may exist: another version of Kubernetes, or a definition, may serve it again.
 func (op *operation) unserve(o Object) {
 	if text := fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()); !slices.Contains(op.unserved, text) {
 		op.unserved = append(op.unserved, text)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -404,4 +405,9 @@ func (f *fixture) lastRelease(name string) *release.Release {
 	rel, err := f.stock().Releases.Last(name)
 	must(f, err)
 	return rel
+}
+
+// secretName is Helm's name for the record of one revision.
+func secretName(release string, version int) string {
+	return "sh.helm.release.v1." + release + ".v" + strconv.Itoa(version)
 }

@@ -119,8 +119,8 @@ func TestUpgradeThatDeletesDataIsHeld(t *testing.T) {
 	}
 }
 
-// P2: a purge leaves the claim that only an older revision has; the directory may be gone by mistake. The others are played in
-// cmd/e2e.
+// P2: a purge leaves the claim that only an older revision has; the directory may be gone by mistake. The others are
+// played in cmd/e2e.
 func TestPurgeLeavesDataOfAnOlderRevision(t *testing.T) {
 	f := start(t)
 	m := f.guarded().with("claim", "data")

@@ -123,8 +123,8 @@ func (h *homes) has(namespace string) bool {
 	return namespace == h.root.options.Namespace || h.others[namespace] != nil
 }
 
-// of is the namespace of a release, and whether a pointer says so: where it was installed, else where its module wants it,
-// else that of the operator. It makes no request: readPointers has been called before.
+// of is the namespace of a release, and whether a pointer says so: where it was installed, else where its module wants
+// it, else that of the operator. It makes no request: readPointers has been called before.
 func (h *homes) of(release string) (namespace string, pointed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,8 +188,8 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 	return slices.Compact(found), nil
 }
 
-// readRoot reads the records in the operator's namespace, what they were made from, and where other releases are. A pointer that
-// has disappeared counts until the process ends.
+// readRoot reads the records in the operator's namespace, what they were made from, and where other releases are. A
+// pointer that has disappeared counts until the process ends.
 func (h *homes) readRoot(ctx context.Context) (map[string]State, error) {
 	found, err := h.root.records.readAll(ctx)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 // hookAgain ends the error of a hook whose time is over: whatever the requests of the wait said last, it has failed.
 const hookAgain = "; the next attempt begins it again"
 
-// waitSlice is how long Helm waits at a time. Its waits have no context, so a wait that is cancelled ends with its slice.
+// waitSlice is how long Helm waits at a time. Its waits have no context, so a wait that is cancelled ends with its
+// slice.
 const waitSlice = 2 * time.Second
 
 // WatchUntilReady implements kube.Interface: it is Helm's own wait for the Jobs and Pods of a hook (H14).

@@ -39,8 +39,8 @@ type operation struct {
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
 	merge3 bool
-	// unmarked leaves MarkLabel and Options.Labels out: a search for drift must not report their absence on objects that
-	// an older operator, or Helm, has made. They get them with their next revision.
+	// unmarked leaves MarkLabel and Options.Labels out: a search for drift must not report their absence on objects
+	// that an older operator, or Helm, has made. They get them with their next revision.
 	unmarked   bool
 	giveUp     <-chan struct{} // Module.GiveUp
 	unserved   []string        // objects of older manifests, whose kinds the API server has in no version

@@ -122,8 +122,8 @@ func (t *target) remember() {
 	}
 }
 
-// inputsName is the object of all releases with their inputs, in an annotation, so that the list of records has them. It is
-// of the kind of the records.
+// inputsName is the object of all releases with their inputs, in an annotation, so that the list of records has them.
+// It is of the kind of the records.
 const inputsName = "addon-operator.inputs"
 
 // inputsAnnotation has a map of input in JSON, by release.
@@ -132,7 +132,8 @@ const inputsAnnotation = "addon-operator/inputs"
 // inputsPause is how long an operator collects changes before it writes the object.
 const inputsPause = 30 * time.Second
 
-// maxInputs bounds the annotation, in bytes: all of an object together may have 256 KiB. Of more releases none is remembered.
+// maxInputs bounds the annotation, in bytes: all of an object together may have 256 KiB. Of more releases none is
+// remembered.
 const maxInputs = 250 << 10
 
 // inputs are what the newest records were rendered from. They are in one object, so that a change that no template

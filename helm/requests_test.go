@@ -29,8 +29,8 @@ func fortyCharts(t *testing.T) []Module {
 	return modules
 }
 
-// The requests that 40 modules may need, without those of watches; TestRequestsWithoutChange is about one. The cluster is
-// borrowed: when another test defines a kind, the API server is asked for all of them.
+// The requests that 40 modules may need, without those of watches; TestRequestsWithoutChange is about one. The cluster
+// is borrowed: when another test defines a kind, the API server is asked for all of them.
 func TestRequestsOfFortyModules(t *testing.T) {
 	cluster := devclustertest.Borrow(t)
 	var requests atomic.Int64

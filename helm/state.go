@@ -259,11 +259,6 @@ func releaseSelector(name string) labels.Set {
 	return labels.Set{"owner": "helm", "name": name}
 }
 
-// secretName is Helm's name for the record of one revision.
-func secretName(release string, version int) string {
-	return "sh.helm.release.v1." + release + ".v" + strconv.Itoa(version)
-}
-
 var errNotARecord = errors.New("not a release record")
 
 // revisionOf reads the labels of a release record. A checksum that was copied from another revision

@@ -29,8 +29,8 @@ const InputsLabel = "moduleInputs"
 const allKinds = "*"
 
 // inputsOf is the checksum of all that determines the manifest of a module, except randomness, the
-// time and lookup. Of the kinds of the API server it has those that were asked about: a new one must not give each chart
-// with a random password another one.
+// time and lookup. Of the kinds of the API server it has those that were asked about: a new one must not give each
+// chart with a random password another one.
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, asked string) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.home.homes.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)

@@ -27,7 +27,8 @@ func (f *fixture) awaitGone(want Object) {
 	})
 }
 
-// A reload in which nothing changes lists the records, and asks nothing else; so does that of a new process. A run without a reload reads the records of its release.
+// A reload in which nothing changes lists the records, and asks nothing else; so does that of a new process. A run
+// without a reload reads the records of its release.
 func TestRequestsWithoutChange(t *testing.T) {
 	f := start(t)
 	requests := f.record()

@@ -32,8 +32,8 @@ var (
 	ErrForbidden = errors.New("the operator may not read it")
 )
 
-// ConfigMap is the part of a ConfigMap that the operator reads, or of a Secret with values, whose values are texts (D40).
-// The zero value means that it does not exist (D13). Data belongs to the caller.
+// ConfigMap is the part of a ConfigMap that the operator reads, or of a Secret with values, whose values are texts
+// (D40). The zero value means that it does not exist (D13). Data belongs to the caller.
 type ConfigMap struct {
 	ResourceVersion string
 	Data            map[string]string
@@ -48,8 +48,8 @@ const ConfirmPurgeAnnotation = "addon-operator/confirm-purge"
 // Exists distinguishes an empty ConfigMap from an absent one.
 func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 
-// Older reports whether the resourceVersion a is from before b. Versions that cannot be compared, such as the empty one of
-// an object that does not exist, are not older.
+// Older reports whether the resourceVersion a is from before b. Versions that cannot be compared, such as the empty
+// one of an object that does not exist, are not older.
 func Older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0

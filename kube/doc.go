@@ -21,8 +21,8 @@
 // A Watch is what a binding asks for. It is split into parts, one for each
 // namespace and name, and each part is fed by a source: one reflector for one
 // distinct (resource, namespace, label selector, field selector), shared by
-// all Watches that need it and stopped with the last of them. Its failures are visible, its pauses depend on their cause,
-// and it notices when the API server has gone back to an earlier state (P14).
+// all Watches that need it and stopped with the last of them. Its failures are visible, its pauses depend on their
+// cause, and it notices when the API server has gone back to an earlier state (P14).
 //
 //	API server ──> source (reflector) ──> part ──┐
 //	API server ──> source (reflector) ──> part ──┴─> Watch ──> notify, synced

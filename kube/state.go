@@ -59,8 +59,8 @@ func (s WatchState) Whole() bool {
 	return !s.Incomplete && s.Phase != Forbidden && s.Phase != TooLarge
 }
 
-// current reports whether the Watch has what the API server has, and since when that is so without a break; zero: it always
-// was. A kind that is gone has no objects.
+// current reports whether the Watch has what the API server has, and since when that is so without a break; zero: it
+// always was. A kind that is gone has no objects.
 func (w *Watch) current() (since time.Time, ok bool) {
 	state, sources, _ := w.ownState()
 	ok = state.Phase == Complete || state.Phase == WaitingForKind

@@ -21,7 +21,6 @@
 //	TaskFailed           owner             queue
 //	EndAttempts          queue, converge   owner
 //
-//
 //	ApplyHookResult      run               module, global-hooks
 //
 //	BindingSynchronized  run               module, global-hooks
@@ -34,7 +33,6 @@
 //	ForgetModule         converge          module
 //	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge
-//
 //
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors

@@ -157,21 +157,19 @@ func (c Cause) Chain() []Cause {
 // Activation reasons.
 const (
 	// The values are labels of metrics and spans (I3): they are an interface, do not change them.
-	Startup       = "OperatorStartup"
-	ByConfigMap   = "ConfigMap"
-	ByKubernetes  = "Kubernetes"
-	BySchedule    = "Schedule"
-	ByHook        = "HookChangedValues"
-	BySync        = "Synchronization"
-	ByPurgeFailed = "PurgeFailed"
-	ByAbsence     = "HelmResourcesAbsent"
-	ByDirectory   = "ModuleDirectory"
-	ByDrift       = "Drift"
-	ByHelm        = "HelmRelease"
-	ByChance      = "UnstableRender"
-	ByScript      = "EnabledScript"
-	ByFiles       = "Files"
-	ByHand        = "ByHand"
+	Startup      = "OperatorStartup"
+	ByConfigMap  = "ConfigMap"
+	ByKubernetes = "Kubernetes"
+	BySchedule   = "Schedule"
+	ByHook       = "HookChangedValues"
+	BySync       = "Synchronization"
+	ByAbsence    = "HelmResourcesAbsent"
+	ByDirectory  = "ModuleDirectory"
+	ByDrift      = "Drift"
+	ByChance     = "UnstableRender"
+	ByScript     = "EnabledScript"
+	ByFiles      = "Files"
+	ByHand       = "ByHand"
 )
 
 // LogValue logs a cause as text.
@@ -268,8 +266,7 @@ type SynchronizeHook struct {
 	Names    []string // of the same bindings, for people
 	// Late: the start-up continued without it.
 	Late bool
-	// Again: the bindings were synchronized before, and the period of resynchronization has passed
-	// (C15).
+	// Again: the bindings were synchronized before. Its hook has missed events since (P5, C17).
 	Again bool
 	// Instead: it replaces events that were dropped. The hook runs even if it has said that it need
 	// not at Synchronization, because it would miss the changes otherwise.

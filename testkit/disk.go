@@ -72,8 +72,8 @@ func (d *disk) restore(path string) error {
 // withoutBit begins a hook or an enabled script that is not executable by mistake.
 const withoutBit = "not executable"
 
-// write puts a file there; hooks and enabled scripts become executable. A Chart.yaml is completed by what Helm requires, and
-// gets templates if the archive has none.
+// write puts a file there; hooks and enabled scripts become executable. A Chart.yaml is completed by what Helm
+// requires, and gets templates if the archive has none.
 func (d *disk) write(name string, data []byte) error {
 	mode := os.FileMode(0o644)
 	openapi := strings.Contains(name, "/openapi/")

@@ -18,8 +18,8 @@ import (
 	"addon-operator/values"
 )
 
-// Hooks runs hooks for a script: real executables through the real runner, and scripted ones itself. Its counts go on when
-// the operator is started again. Runs of several queues call it in parallel.
+// Hooks runs hooks for a script: real executables through the real runner, and scripted ones itself. Its counts go on
+// when the operator is started again. Runs of several queues call it in parallel.
 type Hooks struct {
 	*outside
 	real *hooks.Runner // nil when all hooks are scripted

@@ -17,8 +17,8 @@ import (
 	"addon-operator/kube/objectpatch"
 )
 
-// outside is what the actors of a script call in place of hooks, Helm, definitions and objects: each action leaves lines
-// in the trace, takes its time, and fails, as the script says.
+// outside is what the actors of a script call in place of hooks, Helm, definitions and objects: each action leaves
+// lines in the trace, takes its time, and fails, as the script says.
 type outside struct {
 	cluster  *scenario.Cluster
 	trace    *scenario.Trace
@@ -27,8 +27,8 @@ type outside struct {
 	observer *observer
 }
 
-// The kinds of actions that only scripts of testkit disturb, and the ways to fail that only they have: a panic, and an API
-// whose server does not answer.
+// The kinds of actions that only scripts of testkit disturb, and the ways to fail that only they have: a panic, and an
+// API whose server does not answer.
 const (
 	faultOfCRDs    = "crds "
 	faultOfObjects = "objects " // all object patches; there is no name
@@ -40,8 +40,8 @@ const (
 
 var errScripted = errors.New("the script makes it fail")
 
-// act begins an action with a line of the trace, lets it take its time, and returns the error with which it fails, if it
-// must: it has changed nothing by then. The action of a dead operator ends here.
+// act begins an action with a line of the trace, lets it take its time, and returns the error with which it fails, if
+// it must: it has changed nothing by then. The action of a dead operator ends here.
 func (o *outside) act(ctx context.Context, kind, name, line string) error {
 	o.sched.await(kind + name) // other goroutines may begin, or wake, at the same instant
 	if line != "" {

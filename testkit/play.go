@@ -243,8 +243,8 @@ func (p *player) world() (shared.World, error) {
 	return world, nil
 }
 
-// observe is called in the goroutine of an actor, in its turn, before a message is handled. The interrupt comes first: the
-// operator may be killed while others run, and then this message must not be handled.
+// observe is called in the goroutine of an actor, in its turn, before a message is handled. The interrupt comes first:
+// the operator may be killed while others run, and then this message must not be handled.
 func (p *player) observe(receiver *actor.PID, message any, asked bool) (handled func()) {
 	p.sched.interrupt(receiver.Id)
 	p.refuseIfDead(message)

@@ -53,7 +53,8 @@ func NewRandom(seed uint64) *Random {
 	for range 10 + r.rnd.IntN(35) { // few are enough to meet in one reload; a failure of a long script is hard to read
 		r.draw()
 	}
-	// All faults end, and a last reload finds the directories. What follows is time enough for the longest delay of retries.
+	// All faults end, and a last reload finds the directories. What follows is time enough for the longest delay of
+	// retries.
 	r.add("no-faults")
 	r.repair()
 	if !r.running {

@@ -359,8 +359,8 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	}
 }
 
-// globalChanged reports whether afterAll hooks have changed what the discovery of a reload was made from (G8). All other
-// changes of that ask for a reload, or trigger nothing (G18).
+// globalChanged reports whether afterAll hooks have changed what the discovery of a reload was made from (G8). All
+// other changes of that ask for a reload, or trigger nothing (G18).
 func (c *converge) globalChanged(from work.Discovery) bool {
 	if len(hooks.ByOrder(c.catalog.globalHooks, hooks.AfterAll)) == 0 {
 		return false

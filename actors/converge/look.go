@@ -50,8 +50,8 @@ func (l *looks) diskChanged(ctx actor.Context) {
 	l.look(ctx)
 }
 
-// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run, for which the first
-// discovery waits: what changes after that one has read the disk is noticed.
+// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run, for which the
+// first discovery waits: what changes after that one has read the disk is noticed.
 func (l *looks) watch(watching context.Context, ctx actor.Context) {
 	l.program.Runs.Tree.Store(l.catalog.tree)
 	if l.program.Disk == nil {

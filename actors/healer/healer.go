@@ -218,7 +218,8 @@ func (h *healer) arm(ctx actor.Context) {
 
 // healDue heals the modules whose time has come, in their order: one cause, such as a namespace or a definition that is
 // deleted, may concern several, and a later module may need what an earlier one brings. Those whose time comes in a
-// moment are healed with them, and all wait for objects that are being deleted: with a definition, its objects go first.
+// moment are healed with them, and all wait for objects that are being deleted: with a definition, its objects go
+// first.
 func (h *healer) healDue(ctx actor.Context) {
 	if h.ctx.Err() != nil {
 		return
@@ -259,8 +260,8 @@ func (h *healer) healDue(ctx actor.Context) {
 	h.arm(ctx)
 }
 
-// heal queues a run of the module if something that was reported is not surely back. While the API server is away, or for
-// a kind that may not be watched, that is unknown: Helm looks.
+// heal queues a run of the module if something that was reported is not surely back. While the API server is away, or
+// for a kind that may not be watched, that is unknown: Helm looks.
 func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	var absent []helm.Object
 	for _, o := range r.objects {

@@ -63,8 +63,8 @@ func TestGoneDuringARun(t *testing.T) {
 	})
 }
 
-// H13: of a kind that may not be watched, or while the API server is away, nothing is known but the report: it is healed,
-// once.
+// H13: of a kind that may not be watched, or while the API server is away, nothing is known but the report: it is
+// healed, once.
 func TestGoneAsFarAsIsKnown(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestGoneAsFarAsIsKnown(t *testing.T) {
 	})
 }
 
-// H13: the objects of a kind go before its definition, which may take longer than the healer waits for reports. The module
-// that brings the definition is healed first all the same. What finalizers keep holds up nothing for long.
+// H13: the objects of a kind go before its definition, which may take longer than the healer waits for reports. The
+// module that brings the definition is healed first all the same. What finalizers keep holds up nothing for long.
 func TestHealsWaitForDeletions(t *testing.T) {
 	definition := helm.Object{GVK: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, Name: "rules"}
 	rule := helm.Object{GVK: schema.GroupVersionKind{Group: "e", Kind: "Rule"}, Namespace: "n", Name: "rule"}

@@ -8,7 +8,8 @@ import (
 	"addon-operator/values"
 )
 
-// retire ends what a module does without deleting its release: its directory is gone, or it is disabled under maintenance.
+// retire ends what a module does without deleting its release: its directory is gone, or it is disabled under
+// maintenance.
 func (m *module) retire(ctx actor.Context) {
 	if m.life.phase == view.Disabled {
 		return

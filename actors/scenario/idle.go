@@ -35,8 +35,8 @@ func (d *dispatcher) Throughput() int { return 300 }
 
 // quiet is how long nothing must happen until runs that are in progress, but wait for
 // something that a failed task holds up, count as idle. Without such runs, idle is seen at once, so
-// only tests with a failure take so long. On a busy machine a run may just wait for a processor: so do the polls, of which
-// there must have been so many.
+// only tests with a failure take so long. On a busy machine a run may just wait for a processor: so do the polls, of
+// which there must have been so many.
 const (
 	quiet      = 500 * time.Millisecond
 	quietPolls = 250

@@ -71,9 +71,8 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	return w
 }
 
-// Repeats reports whether the task that is added Repeats one that has not ended yet, so
-// that they do not pile up: a Synchronization whose hook takes longer than its
-// resynchronizationPeriod, or fails (C15), and a purge that fails at each reload (E10).
+// Repeats reports whether the task that is added repeats one that has not ended yet, so
+// that they do not pile up: a Synchronization whose hook fails (C15), and a purge that fails at each reload (E10).
 func Repeats(added, other messages.Task) bool {
 	switch a := added.Work.(type) {
 	case messages.SynchronizeHook:

@@ -76,7 +76,8 @@ type ReleaseWatch interface {
 	// it report the health of objects that were just written again, although their watches may have
 	// shown nothing new.
 	Watch(ctx context.Context, news helm.News) (assess func(written []helm.Object))
-	// The others look into memory. What they do not know, as while the API server is away, is Present and does not Exist.
+	// The others look into memory. What they do not know, as while the API server is away, is Present and does not
+	// Exist.
 	Present(o helm.Object) bool
 	Exists(o helm.Object) bool
 	WatchedKinds() []kube.WatchedKind

@@ -60,8 +60,9 @@ type Discovery struct {
 	CRDsDue  []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
-// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. SectionsAdded
-// answers when they have their values. The path of a module is known to all, so nothing may be sent to it before that.
+// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
+// SectionsAdded answers when they have their values. The path of a module is known to all, so nothing may be sent to
+// it before that.
 type SpawnModules struct {
 	Tree *addons.Tree
 	// GlobalHooks are those of other files than before, if Asked.

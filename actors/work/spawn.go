@@ -26,8 +26,9 @@ type UpdateGlobal struct {
 	Asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
-// AddSections adds to config the modules that were found after the start. Each receives its section of the ConfigMap before
-// SectionsAdded answers the discovery that asked the operator for them, so that no run begins without its section.
+// AddSections adds to config the modules that were found after the start. Each receives its section of the ConfigMap
+// before SectionsAdded answers the discovery that asked the operator for them, so that no run begins without its
+// section.
 type (
 	AddSections struct {
 		Modules  []addons.Module

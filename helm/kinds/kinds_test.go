@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// H11: capabilities are the same pointer until a definition changes, and then they are new at once. Modules that start at
-// the same time ask once for all of them. Without watches they are trusted for a while.
+// H11: capabilities are the same pointer until a definition changes, and then they are new at once. Modules that start
+// at the same time ask once for all of them. Without watches they are trusted for a while.
 func TestCapabilities(t *testing.T) {
 	api := &aggregator{state: "gone", registered: http.StatusNotFound}
 	s := api.server(t)

@@ -159,8 +159,8 @@ func same(before, after *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(written(before), written(after))
 }
 
-// written is an object without managedFields, and without fields that are null, which count as absent. It shares what it has with
-// the object: each write compares whole objects.
+// written is an object without managedFields, and without fields that are null, which count as absent. It shares what
+// it has with the object: each write compares whole objects.
 func written(u *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(u.Object)
 	if metadata, ok := out["metadata"].(map[string]any); ok {

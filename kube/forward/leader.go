@@ -41,8 +41,8 @@ type Search struct {
 	Name func(identity string) string
 }
 
-// Leader finds the Pod that leads: the one that holds the Lease, which every operator in a cluster has. The Lease may have expired: its holder is still the best answer, and if its Pod is gone, the
-// error reports it.
+// Leader finds the Pod that leads: the one that holds the Lease, which every operator in a cluster has. The Lease may
+// have expired: its holder is still the best answer, and if its Pod is gone, the error reports it.
 func (s Search) Leader(ctx context.Context) (Pod, error) {
 	config, namespace, err := kube.PersonConfig(s.Person)
 	if err != nil {

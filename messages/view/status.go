@@ -332,8 +332,7 @@ func (s ConfigStatus) String() string {
 	return "resourceVersion " + s.Revision
 }
 
-// Notice is the sentence for people while the ConfigMap or the Secret with values is not in force;
-// empty when it is.
+// Notice is the sentence for people while ConfigMap and Secret with values are not in force; empty when they are.
 func (s ConfigStatus) Notice() string {
 	switch {
 	case s.From != "":

@@ -90,8 +90,8 @@ func startIn(t testing.TB, dir string, flags ...string) *Cluster {
 // than the wait.
 const atATime = 2
 
-// slots has an element for each cluster that a test may borrow: one that runs, or nil where the test has to start it. None
-// runs longer than the test binary.
+// slots has an element for each cluster that a test may borrow: one that runs, or nil where the test has to start it.
+// None runs longer than the test binary.
 var slots = sync.OnceValue(func() chan *Cluster {
 	all := make(chan *Cluster, atATime)
 	for range atATime {
