@@ -37,16 +37,15 @@ type note struct {
 }
 
 // recall returns what was rendered for the newest record of a release from the same inputs; nil
-// when that is not known, so that the chart is rendered. If an API does not answer, a question of
-// the templates about it has no answer, so nothing is recalled. A dry run needs the manifest
-// itself.
+// when that is not known, so that the chart is rendered. While an API does not answer, what templates ask about kinds
+// may have no answer, so nothing is recalled of a chart that asks. A dry run needs the manifest itself.
 func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
 	last, ok := h.records.remembered(op.release).Last()
-	if !ok || h.dry != nil || len(h.kinds.Away()) > 0 || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
 		return nil
 	}
 	in := h.homes.inputs.of(op.release)
-	if in.Record != last.id() || in.Inputs != h.renderer.inputsOf(op, ch, values, in.Asked) {
+	if in.Asked != "" && len(h.kinds.Away()) > 0 || in.Record != last.id() || in.Inputs != h.renderer.inputsOf(op, ch, values, in.Asked) {
 		return nil
 	}
 	result := &rendered{checksum: last.Checksum, record: last.id(), ends: map[Object]bool{}}

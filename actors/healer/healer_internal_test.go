@@ -3,6 +3,7 @@ package healer
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,10 +102,10 @@ func TestHealsWaitForDeletions(t *testing.T) {
 			p := sharedtest.NewProgram(nil)
 			p.ReleaseWatch = absentObjects{}
 			p.Enabled.Store(&[]string{"base", "rules"})
-			var queued []string
+			queued := make(chan string, 9)
 			sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
 				if msg, ok := ctx.Message().(messages.Enqueue); ok {
-					queued = append(queued, msg.Tasks[0].Owner)
+					queued <- msg.Tasks[0].Owner
 				}
 			}))
 			pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
@@ -116,19 +117,24 @@ func TestHealsWaitForDeletions(t *testing.T) {
 			p.Send(pid, objectHealth{definition, helm.Health{State: view.ObjectTerminating}})
 			p.Send(pid, objectGone{rule})
 			time.Sleep(4 * healDelay)
+			synctest.Wait()
+			if len(queued) > 0 {
+				t.Errorf("%d were healed while the definition was being deleted", len(queued))
+			}
 			want := []string{"base", "rules"}
 			if kept {
 				want = want[1:]
 			} else {
 				p.Send(pid, objectGone{definition})
 			}
-			if len(queued) > 0 {
-				t.Errorf("%v were healed while the definition was being deleted", queued)
-			}
 			time.Sleep(2 * deletionTime)
 			synctest.Wait()
-			if !slices.Equal(queued, want) {
-				t.Errorf("kept %t: %v were healed, want %v", kept, queued, want)
+			var got []string
+			for len(queued) > 0 {
+				got = append(got, <-queued)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("kept %t: %v were healed, want %v", kept, got, want)
 			}
 		})
 	}
@@ -183,10 +189,10 @@ func TestContestedUntilItStays(t *testing.T) {
 		p := sharedtest.NewProgram(nil)
 		p.ReleaseWatch = absentObjects{}
 		p.Enabled.Store(&[]string{"web"})
-		var told work.HealthChanged
+		var told atomic.Pointer[[]string]
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(ctx actor.Context) {
 			if msg, ok := ctx.Message().(work.HealthChanged); ok {
-				told = msg
+				told.Store(&msg.Contested)
 			}
 		}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
@@ -205,8 +211,8 @@ func TestContestedUntilItStays(t *testing.T) {
 		}{{quietPeriod, 1}, {contestedFirstDelay, 0}} {
 			time.Sleep(wait.pause)
 			synctest.Wait()
-			if len(told.Contested) != wait.contested {
-				t.Errorf("after %s it is contested: %q, want %d", wait.pause, told.Contested, wait.contested)
+			if contested := *told.Load(); len(contested) != wait.contested {
+				t.Errorf("after %s it is contested: %q, want %d", wait.pause, contested, wait.contested)
 			}
 		}
 	})

@@ -84,10 +84,11 @@ func watchFrom(query url.Values) (since int64, err error) {
 }
 
 // watchLimit is how long a watch lasts. Clients begin it again from the last version that they have
-// seen; without a limit of theirs it is an hour.
+// seen; without a limit of theirs it is an hour. So it is with a limit of minutes: reflectors draw theirs by
+// lot, and a script must see the same each time.
 func watchLimit(query url.Values) time.Duration {
 	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
-	if err != nil {
+	if err != nil || seconds > 120 {
 		seconds = 3600
 	}
 	return time.Duration(seconds) * time.Second
