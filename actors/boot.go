@@ -206,7 +206,7 @@ func (b *boot) deleted(cm kube.ConfigMap, kept kube.LastValid) error {
 
 // useKept puts the last valid contents in force, in place of those that are refused.
 func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
-	seen := *b
+	seen, inCluster := *b, cm
 	b.sections = maps.Clone(b.templates())
 	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by
 	// which config recognises it in the watch. The kept one has none.
@@ -221,7 +221,8 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, r
 	if err := b.useConfigMap(w, cm); err != nil {
 		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(refused), w.LastValid, err)
 	}
-	b.config.Refused = refused
+	b.config.Refused, b.config.InCluster = refused, inCluster
+	b.config.SecretInCluster = kube.ConfigMap{Data: seen.secret.Data, ResourceVersion: seen.secret.Revision}
 	w.Log.Error("the operator starts with the last valid values, which stay in force until ConfigMap and Secret are fixed", "from", w.LastValid.String(), "err", refused)
 	return nil
 }

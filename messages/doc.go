@@ -71,8 +71,7 @@
 //	delayedReload        timer             converge
 //	remindHeld           timer             converge
 //
-//	objectHealth         helm              healer
-//	healthDue            itself            healer
+//	objectsSeen          helm              healer
 //	driftDue             timer             module
 //	leaveDue             timer             module
 //
@@ -114,6 +113,4 @@
 //	ModuleQuiet          module            run
 //
 //	ReleaseApplied       run, module       healer
-//	HealthChanged        healer            module
-//	HealthReported       healer            run
 package messages

@@ -108,7 +108,7 @@ func BenchmarkLivePage(b *testing.B) {
 	defer system.Actors.Root.Stop(root)
 	for i := range 500 {
 		system.Send(system.PID("operator"), spawnNamed{fmt.Sprintf("module/m%d", i), view.ModuleStatus{
-			Phase: view.Ready, Enabled: true, Order: i, Release: i, LastRun: &view.ModuleRun{Began: time.Now()}, Health: &view.Health{Objects: 3, Current: 3},
+			Phase: view.Ready, Enabled: true, Order: i, Release: i, LastRun: &view.ModuleRun{Began: time.Now()},
 		}})
 	}
 	for len(system.Inspector.Tree()[0].Children) < 500 { // none of them is late for long

@@ -398,6 +398,13 @@ func (p *player) show() {
 			}
 		case view.ConvergeStatus, supervisor.RunStatus:
 			p.Trace.Add("%s: %s", path, n.Status)
+		case view.HealerReporter:
+			releases := status.Healer().Releases
+			for _, name := range slices.Sorted(maps.Keys(releases)) {
+				if health := releases[name].String(); health != "" {
+					p.Trace.Add("objects of %s: %s", name, health)
+				}
+			}
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 {

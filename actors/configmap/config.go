@@ -60,9 +60,10 @@ type Initial struct {
 	Modules  []addons.Module
 	Global   addons.Global
 	// Refused says why what is in the cluster is not in force from the start: Data and Secret are the last valid
-	// contents that were kept (P3).
-	Refused error
-	Secret  InitialSecret
+	// contents that were kept (P3). InCluster and SecretInCluster are what was read.
+	Refused                    error
+	InCluster, SecretInCluster kube.ConfigMap
+	Secret                     InitialSecret
 }
 
 // New makes config with the contents that boot has read and checked. Watches begin only in
@@ -84,6 +85,8 @@ func New(ctx context.Context, p *shared.Program, initial Initial) actor.Actor {
 	}
 	if c.fromKept {
 		c.kept = kept{known: true, values: kube.LastValid{Config: initial.Data, Secret: initial.Secret.Data}}
+		c.configMap.now, c.configMap.seen = initial.InCluster, true
+		c.secret.now, c.secret.seen = initial.SecretInCluster, !initial.Secret.Off
 	}
 	if !initial.Secret.Off && p.Secret != nil {
 		c.secret.store = p.Secret
@@ -246,12 +249,8 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	}
 }
 
-// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it. With kept contents it
-// waits until both were seen.
+// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it.
 func (c *config) judge(ctx actor.Context) {
-	if c.fromKept && (!c.configMap.seen || !c.secret.seen && c.secret.store != nil) {
-		return
-	}
 	for _, l := range []*layer{c.configMap, c.secret} {
 		if l.isDeleted() {
 			c.refuse(l.deleted)

@@ -84,6 +84,7 @@ func (c *converge) Receive(ctx actor.Context) {
 			c.purges.notice(ctx)
 		}
 	case delayedReload:
+		c.reloads.delayed = false
 		c.reloads.request(ctx, msg.cause)
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
@@ -354,7 +355,7 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		ctx.Send(c.program.PID(work.SchedulePath), messages.Converged{})
 		c.reloads.ready = true
 	}
-	if c.reloads.become(next); next == idle && c.globalChanged(c.reloads.discovery) {
+	if c.reloads.become(next); next == idle && !c.reloads.delayed && c.globalChanged(c.reloads.discovery) {
 		c.reloads.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.reloads.cause).In(c.reloads.span.Name()))
 	}
 }

@@ -38,6 +38,7 @@ type reloads struct {
 	span       work.Span      // of the start-up and the reload in progress
 	discovery  work.Discovery // the last one that counts
 	ready      bool           // the first converge is over
+	delayed    bool           // a delayedReload is on its way
 
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
@@ -108,15 +109,18 @@ func (r *reloads) adds(causes ...messages.Cause) {
 type delayedReload struct{ cause messages.Cause }
 
 // requestUnlooped is request for what hooks have caused: a cause that goes round in a loop waits
-// first.
+// first. One reload that waits serves all.
 func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
-	d := shared.LoopDelay(cause)
-	if d == 0 {
+	switch d := shared.LoopDelay(cause); {
+	case d == 0:
 		r.request(ctx, cause)
-		return
+	case r.delayed:
+		r.adds(cause)
+	default:
+		r.delayed = true
+		r.program.Looping(r.log, messages.GlobalHooks, cause, d)
+		r.program.SendLater(ctx, d, delayedReload{cause})
 	}
-	r.program.Looping(r.log, messages.GlobalHooks, cause, d)
-	r.program.SendLater(ctx, d, delayedReload{cause})
 }
 
 // restart has the queue replace what is left of the reload in progress by the next one.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -32,9 +33,10 @@ type healer struct {
 	// owners are the modules of an object, by object; two charts may have the same one.
 	owners map[helm.Object][]string
 	states objectStates
-	timer  *time.Timer // for the release that is due first
-	// applied are the objects of each release; replaced, because it is published.
-	applied map[string][]helm.Object
+	seen   atomic.Pointer[objectHealth] // what the watches have reported last, until objectsSeen is handled
+	timer  *time.Timer                  // for the release that is due first
+	// shown are the releases with objects, by module; replaced, because it is published.
+	shown map[string]shownRelease
 	// assess makes the watches report the health of these objects again.
 	assess func(written []helm.Object)
 }
@@ -44,7 +46,6 @@ type releaseState struct {
 	objects []helm.Object        // replaced, never changed: it is published
 	ends    map[helm.Object]bool // those of objects that end by themselves; true: they have
 	applied time.Time            // when objects became its objects
-	told    work.HealthChanged   // what the module knows
 	gone    map[helm.Object]bool // reported since Helm has applied them, or since the last heal
 	due     time.Time            // when gone is looked at; zero for never
 	heals   healHistory
@@ -68,11 +69,12 @@ type (
 )
 
 // New makes the actor. Watches end with ctx.
-func New(ctx context.Context, p *shared.Program) actor.Actor {
+func New(ctx context.Context, p *shared.Program) actor.Actor { return newHealer(ctx, p) }
+
+func newHealer(ctx context.Context, p *shared.Program) *healer {
 	return &healer{
 		program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{},
-		states:  objectStates{known: map[helm.Object]assessed{}, due: map[string]bool{}},
-		applied: map[string][]helm.Object{}, assess: func([]helm.Object) {},
+		states: objectStates{}, shown: map[string]shownRelease{}, assess: func([]helm.Object) {},
 	}
 }
 
@@ -84,14 +86,9 @@ func (h *healer) Receive(ctx actor.Context) {
 	case objectGone:
 		h.states.forget(msg.object)
 		h.objectGone(ctx, msg.object)
-		h.reassess(ctx, h.owners[msg.object]...)
-	case objectHealth:
-		h.states.learn(msg, time.Now())
-		h.exists(msg.object)
-		h.reassess(ctx, h.owners[msg.object]...)
-	case healthDue:
-		h.reportHealth(ctx)
-		return
+		h.report(h.owners[msg.object]...)
+	case objectsSeen:
+		h.objectsSeen()
 	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
 	case healDue:
@@ -110,7 +107,7 @@ func (h *healer) watch(self *actor.PID) {
 	}
 	h.assess = h.program.ReleaseWatch.Watch(h.ctx, helm.News{
 		Gone:   func(o helm.Object) { h.program.Send(self, objectGone{o}) },
-		Health: func(o helm.Object, now helm.Health) { h.program.Send(self, objectHealth{o, now}) },
+		Health: func(o helm.Object, now helm.Health) { h.note(self, o, now) },
 	})
 }
 
@@ -147,14 +144,15 @@ func (h *healer) exists(o helm.Object) {
 }
 
 // releaseApplied takes over the objects of a release as Helm has just written it; without any the release is
-// forgotten. A run waits for the answer: the module has the health of its objects by then, and is not ready with that
-// of before (H25).
+// forgotten. A run waits for the answer: the health of its objects is published by then, and the module is not ready
+// with that of before (H25).
 func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 	r := h.releases[msg.Module]
 	if r == nil {
 		r = &releaseState{gone: map[helm.Object]bool{}, heals: healHistory{}}
 	}
 	h.disown(msg.Module, r)
+	before := r.objects
 	if msg.Wrote || !slices.Equal(r.objects, msg.Objects) {
 		r.applied = time.Now()
 	}
@@ -163,26 +161,39 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 		r.ends[o] = r.ends[o] || r.gone[o] && !h.program.ReleaseWatch.Present(o)
 	}
 	r.heals.applied(msg.Objects, msg.Wrote)
-	h.applied = maps.Clone(h.applied)
-	if len(msg.Objects) > 0 {
-		h.releases[msg.Module], h.applied[msg.Module] = r, msg.Objects
-	} else {
+	if h.releases[msg.Module] = r; len(msg.Objects) == 0 {
 		delete(h.releases, msg.Module)
-		delete(h.applied, msg.Module)
 	}
 	for _, o := range msg.Objects {
 		h.owners[o] = append(h.owners[o], msg.Module)
 	}
 	if msg.Wrote {
 		h.states.doubt(r.objects)
+		h.missing(ctx, before, r.objects)
 	}
-	h.report(ctx, msg.Module, r)
+	h.report(msg.Module)
 	if msg.Wrote {
 		h.assess(r.objects)
 	}
 	if ctx.Sender() != nil {
 		h.publish(ctx) // before the answer
-		ctx.Respond(work.HealthReported{})
+		ctx.Respond(struct{}{})
+	}
+}
+
+// missing looks at what is new in a release and not there: it may have gone before it was known whose it is.
+func (h *healer) missing(ctx actor.Context, before, now []helm.Object) {
+	if h.program.ReleaseWatch == nil {
+		return
+	}
+	known := map[helm.Object]bool{}
+	for _, o := range before {
+		known[o] = true
+	}
+	for _, o := range now {
+		if !known[o] && !h.program.ReleaseWatch.Present(o) {
+			h.objectGone(ctx, o)
+		}
 	}
 }
 
@@ -238,7 +249,7 @@ func (h *healer) healDue(ctx actor.Context) {
 	var due []string
 	for name, r := range h.releases {
 		if r.heals.forgetOld(now) {
-			h.report(ctx, name, r)
+			h.report(name)
 		}
 		if !r.due.IsZero() && !r.due.After(soon) {
 			r.due, due = time.Time{}, append(due, name)
@@ -280,7 +291,7 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	for _, o := range absent {
 		h.healed(module, r.heals, o)
 	}
-	h.report(ctx, module, r)
+	h.report(module)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
 }
 
@@ -301,19 +312,23 @@ func (h *healer) publish(ctx actor.Context) {
 		}
 	}
 	slices.Sort(status.Incomplete) // a few of hundreds
-	h.program.Inspector.Publish(ctx.Self(), liveHealer{status, h.program.ReleaseWatch, h.applied})
+	h.program.Inspector.Publish(ctx.Self(), liveHealer{status, h.program.ReleaseWatch, h.shown})
 }
 
 // liveHealer is what the healer publishes: watches change without a message.
 type liveHealer struct {
-	status  view.HealerStatus
-	watch   shared.ReleaseWatch
-	objects map[string][]helm.Object
+	status view.HealerStatus
+	watch  shared.ReleaseWatch
+	shown  map[string]shownRelease
 }
 
 // Healer implements view.HealerReporter.
 func (l liveHealer) Healer() view.HealerStatus {
 	s := l.status
+	s.Releases = map[string]view.ReleaseHealth{}
+	for name, r := range l.shown {
+		s.Releases[name] = r.ReleaseHealth
+	}
 	if l.watch != nil {
 		for _, k := range l.watch.WatchedKinds() {
 			s.Watches = append(s.Watches, view.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
@@ -326,8 +341,8 @@ func (l liveHealer) Healer() view.HealerStatus {
 // to people.
 func (l liveHealer) Monitored() map[string][]view.MonitoredObject {
 	all := map[string][]view.MonitoredObject{}
-	for name, objects := range l.objects {
-		for _, o := range slices.SortedFunc(slices.Values(objects), compareObjects) {
+	for name, r := range l.shown {
+		for _, o := range slices.SortedFunc(slices.Values(r.objects), compareObjects) {
 			all[name] = append(all[name], view.MonitoredObject{Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name})
 		}
 	}

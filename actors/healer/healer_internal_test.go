@@ -3,7 +3,6 @@ package healer
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,25 +34,29 @@ func TestGoneDuringARun(t *testing.T) {
 			}
 		}))
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
-		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		h := newHealer(t.Context(), p)
+		pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}}
 		for _, phase := range []struct {
 			name  view.Phase
-			news  any
+			news  any // of o
 			heals int
 		}{
 			{view.Running, objectGone{o}, 0},
 			{view.Ready, nil, 1},
 			{view.Running, objectGone{o}, 1},
-			{view.Running, objectHealth{object: o}, 1},
+			{view.Running, helm.Health{}, 1},
 			{view.Ready, nil, 1},
 			{view.Suspended, objectGone{o}, 1},
 			{view.Ready, nil, 1},
 		} {
 			p.Inspector.Publish(module, view.ModuleStatus{Phase: phase.name})
-			sharedtest.Ask[work.HealthReported](t, p, pid, applied)
-			if phase.news != nil {
-				p.Send(pid, phase.news)
+			sharedtest.Ask[struct{}](t, p, pid, applied)
+			switch news := phase.news.(type) {
+			case objectGone:
+				p.Send(pid, news)
+			case helm.Health:
+				h.note(pid, o, news)
 			}
 			time.Sleep(3 * healDelay)
 			synctest.Wait()
@@ -81,7 +84,7 @@ func TestGoneAsFarAsIsKnown(t *testing.T) {
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
 		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
-		sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
+		sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
 		p.Send(pid, objectGone{o})
 		time.Sleep(10 * healDelay)
 		synctest.Wait()
@@ -108,13 +111,14 @@ func TestHealsWaitForDeletions(t *testing.T) {
 					queued <- msg.Tasks[0].Owner
 				}
 			}))
-			pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+			h := newHealer(t.Context(), p)
+			pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 			for name, o := range map[string]helm.Object{"base": definition, "rules": rule} {
 				module := sharedtest.Spawn(t, p, work.ModulePath+name, actor.ReceiveFunc(func(actor.Context) {}))
 				p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
-				sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: name, Objects: []helm.Object{o}})
+				sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: name, Objects: []helm.Object{o}})
 			}
-			p.Send(pid, objectHealth{definition, helm.Health{State: view.ObjectTerminating}})
+			h.note(pid, definition, helm.Health{State: view.ObjectTerminating})
 			p.Send(pid, objectGone{rule})
 			time.Sleep(4 * healDelay)
 			synctest.Wait()
@@ -146,39 +150,51 @@ func TestEnded(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		p := sharedtest.NewProgram(nil)
 		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
-		healths := make(chan work.HealthChanged, 9)
-		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(ctx actor.Context) {
-			switch msg := ctx.Message().(type) {
-			case work.HealthChanged:
-				healths <- msg
-			case string:
-				ctx.Respond("yes")
-			}
-		}))
 		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
 		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: false}}
 		if during { // the second run
-			sharedtest.Ask[work.HealthReported](t, p, pid, applied)
+			sharedtest.Ask[struct{}](t, p, pid, applied)
 			p.Send(pid, objectGone{o})
 		}
-		sharedtest.Ask[work.HealthReported](t, p, pid, applied)
+		sharedtest.Ask[struct{}](t, p, pid, applied)
 		if !during {
 			p.Send(pid, objectGone{o})
 		}
 		handled(t, p, pid)
-		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || len(live.status.Incomplete) > 0 {
+		live, ok := p.Inspector.Status(work.HealerPath).(liveHealer)
+		if !ok || len(live.status.Incomplete) > 0 {
 			t.Errorf("gone during the run: %t; to heal: %v", during, live.status.Incomplete)
 		}
-		handled(t, p, pid) // the report of before is sent by now
-		sharedtest.Ask[string](t, p, module, "are these all?")
-		var last *view.Health
-		for len(healths) > 0 {
-			last = (<-healths).Health
-		}
-		if last != nil {
-			t.Errorf("gone during the run: %t; the module waits for what has ended: %+v", during, last)
+		if health := live.shown["web"].Health; health != nil {
+			t.Errorf("gone during the run: %t; the module waits for what has ended: %+v", during, health)
 		}
 	}
+}
+
+// H13: what is new in a release, and goes before it is known whose it is, is healed.
+func TestNewAndGone(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	synctest.Test(t, func(t *testing.T) {
+		p := sharedtest.NewProgram(nil)
+		p.ReleaseWatch = absentObjects{}
+		p.Enabled.Store(&[]string{"web"})
+		queued := make(chan messages.Enqueue, 9)
+		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
+			if msg, ok := ctx.Message().(messages.Enqueue); ok {
+				queued <- msg
+			}
+		}))
+		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
+		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		p.Send(pid, objectGone{o})
+		sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true})
+		time.Sleep(10 * healDelay)
+		synctest.Wait()
+		if len(queued) != 1 {
+			t.Errorf("%d runs were queued, want 1", len(queued))
+		}
+	})
 }
 
 // H13: an object is contested until it has stayed for a while since Helm has applied it, which may be long after the
@@ -189,29 +205,25 @@ func TestContestedUntilItStays(t *testing.T) {
 		p := sharedtest.NewProgram(nil)
 		p.ReleaseWatch = absentObjects{}
 		p.Enabled.Store(&[]string{"web"})
-		var told atomic.Pointer[[]string]
-		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(ctx actor.Context) {
-			if msg, ok := ctx.Message().(work.HealthChanged); ok {
-				told.Store(&msg.Contested)
-			}
-		}))
+		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
 		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
 		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true}
 		for range shared.AllowedTurns + 1 {
-			sharedtest.Ask[work.HealthReported](t, p, pid, applied)
+			sharedtest.Ask[struct{}](t, p, pid, applied)
 			p.Send(pid, objectGone{o})
 			time.Sleep(2 * healDelay)
 		}
 		time.Sleep(30 * time.Second) // the run that heals is slow
-		sharedtest.Ask[work.HealthReported](t, p, pid, applied)
+		sharedtest.Ask[struct{}](t, p, pid, applied)
 		for _, wait := range []struct {
 			pause     time.Duration
 			contested int
 		}{{quietPeriod, 1}, {contestedFirstDelay, 0}} {
 			time.Sleep(wait.pause)
 			synctest.Wait()
-			if contested := *told.Load(); len(contested) != wait.contested {
+			live, _ := p.Inspector.Status(work.HealerPath).(liveHealer)
+			if contested := live.shown["web"].Contested; len(contested) != wait.contested {
 				t.Errorf("after %s it is contested: %q, want %d", wait.pause, contested, wait.contested)
 			}
 		}
@@ -221,7 +233,7 @@ func TestContestedUntilItStays(t *testing.T) {
 // handled waits until the healer has handled what was sent to it.
 func handled(t *testing.T, p *shared.Program, pid *actor.PID) {
 	t.Helper()
-	sharedtest.Ask[work.HealthReported](t, p, pid, work.ReleaseApplied{Module: "other"})
+	sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: "other"})
 }
 
 // absentObjects is a cluster without objects.
@@ -244,10 +256,10 @@ func (absentObjects) Watch(context.Context, helm.News) func([]helm.Object) {
 
 // H25: an object may be in progress as long as a Deployment.
 func TestProgressDeadline(t *testing.T) {
-	states := objectStates{known: map[helm.Object]assessed{}}
+	states := objectStates{}
 	o := helm.Object{Name: "web"}
 	began := time.Now()
-	states.learn(objectHealth{object: o, health: helm.Health{State: view.ObjectInProgress}}, began)
+	states.learn(o, helm.Health{State: view.ObjectInProgress}, began)
 	sum := states.of([]helm.Object{o}, began)
 	deadline := began.Add(10 * time.Minute)
 	if sum.DeadlineSeconds != 600 || sum.Problem(deadline.Add(-time.Second)) != "" || sum.Problem(deadline) == "" {

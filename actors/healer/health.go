@@ -10,22 +10,26 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/messages/view"
 )
 
-// The healer also knows how the objects of releases are doing, and reports that to their modules (H25). What the watches
-// report of many objects at once becomes one report for each module:
-//
-//	watch -objectHealth-> healer -healthDue-> healer -HealthChanged-> module
+// The healer also knows how the objects of releases are doing, and shows it (H25). What the watches report of many
+// objects at once is one message.
 type (
 	objectHealth struct {
 		object helm.Object
 		health helm.Health
+		before *objectHealth // reported before
 	}
-	healthDue struct{}
+	objectsSeen struct{}
 )
+
+// shownRelease is what is shown of a release.
+type shownRelease struct {
+	objects []helm.Object
+	view.ReleaseHealth
+}
 
 const (
 	// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
@@ -35,10 +39,7 @@ const (
 )
 
 // objectStates has the health of all objects of releases that were read.
-type objectStates struct {
-	known map[helm.Object]assessed
-	due   map[string]bool // modules whose objects have changed since they last got a report
-}
+type objectStates map[helm.Object]assessed
 
 // assessed is the health of an object.
 type assessed struct {
@@ -48,23 +49,23 @@ type assessed struct {
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
-func (w *objectStates) learn(msg objectHealth, now time.Time) {
-	old := w.known[msg.object]
-	if old.State == msg.health.State {
+func (w objectStates) learn(o helm.Object, health helm.Health, now time.Time) {
+	old := w[o]
+	if old.State == health.State {
 		now = old.since
 	}
-	if msg.health.Images == "" {
-		msg.health.Images = old.Images
+	if health.Images == "" {
+		health.Images = old.Images
 	}
-	w.known[msg.object] = assessed{Health: msg.health, since: now}
+	w[o] = assessed{Health: health, since: now}
 }
 
 // deletionTime is how long heals wait for objects that are being deleted. After it, finalizers are taken to keep them.
 const deletionTime = 10 * time.Second
 
 // deleting reports whether an object has been marked for deletion a moment ago and is still there.
-func (w *objectStates) deleting(now time.Time) bool {
-	for _, known := range w.known {
+func (w objectStates) deleting(now time.Time) bool {
+	for _, known := range w {
 		if known.State == view.ObjectTerminating && now.Sub(known.since) < deletionTime {
 			return true
 		}
@@ -73,26 +74,26 @@ func (w *objectStates) deleting(now time.Time) bool {
 }
 
 // doubt has objects unknown until they are read again: Helm has just written them.
-func (w *objectStates) doubt(written []helm.Object) {
+func (w objectStates) doubt(written []helm.Object) {
 	for _, o := range written {
-		if known, ok := w.known[o]; ok {
+		if known, ok := w[o]; ok {
 			known.doubted = true
-			w.known[o] = known
+			w[o] = known
 		}
 	}
 }
 
 // forget is called when an object is gone. If a release still has it, it counts as unknown.
-func (w *objectStates) forget(o helm.Object) { delete(w.known, o) }
+func (w objectStates) forget(o helm.Object) { delete(w, o) }
 
 // of sums up the health of the objects of a release, which was applied at that time.
-func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health {
+func (w objectStates) of(objects []helm.Object, applied time.Time) *view.Health {
 	if len(objects) == 0 {
 		return nil
 	}
 	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(progressDeadline.Seconds())}
 	for _, o := range objects {
-		known := w.known[o]
+		known := w[o]
 		sum.Images = append(sum.Images, strings.Fields(known.Images)...)
 		if known.State == "" || known.doubted {
 			known = assessed{Health: helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, since: applied}
@@ -130,39 +131,51 @@ func severity(state string) int {
 	return slices.Index([]string{view.ObjectFailed, view.ObjectTerminating, view.ObjectInProgress, view.ObjectUnknown}, state)
 }
 
-// reassess has the health of modules summed up when the messages that wait now are handled:
-// healthDue comes behind them in the mailbox. So a list of hundreds of objects leads to one report
-// of a module.
-func (h *healer) reassess(ctx actor.Context, modules ...string) {
-	if h.program.ReleaseWatch == nil {
-		return // no one would report it
+// note keeps what a watch reports until the healer looks at it.
+func (h *healer) note(self *actor.PID, o helm.Object, now helm.Health) {
+	news := &objectHealth{object: o, health: now}
+	for news.before = h.seen.Load(); !h.seen.CompareAndSwap(news.before, news); {
+		news.before = h.seen.Load()
 	}
-	if len(h.states.due) == 0 && len(modules) > 0 {
-		h.program.Send(ctx.Self(), healthDue{})
-	}
-	for _, name := range modules {
-		h.states.due[name] = true
+	if news.before == nil {
+		h.program.Send(self, objectsSeen{})
 	}
 }
 
-// reportHealth reports to the modules whose objects have changed.
-func (h *healer) reportHealth(ctx actor.Context) {
-	for _, name := range slices.Sorted(maps.Keys(h.states.due)) {
-		if r := h.releases[name]; r != nil {
-			h.report(ctx, name, r)
+// objectsSeen learns what the watches have reported, and sums it up once for each module.
+func (h *healer) objectsSeen() {
+	var seen []*objectHealth
+	for last := h.seen.Swap(nil); last != nil; last = last.before {
+		seen = append(seen, last)
+	}
+	modules := map[string]bool{}
+	for _, news := range slices.Backward(seen) {
+		h.states.learn(news.object, news.health, time.Now())
+		h.exists(news.object)
+		for _, name := range h.owners[news.object] {
+			modules[name] = true
 		}
 	}
-	clear(h.states.due)
+	h.report(slices.Collect(maps.Keys(modules))...)
 }
 
-// report reports to a module how its objects are doing, and which are contested, if that has changed.
-func (h *healer) report(ctx actor.Context, module string, r *releaseState) {
-	now := work.HealthChanged{Contested: r.heals.contested()}
-	if h.program.ReleaseWatch != nil {
-		now.Health = h.states.of(r.standing(), r.applied)
+// report sums up how the objects of releases are doing, and which are contested, for all that show it.
+func (h *healer) report(modules ...string) {
+	shown := maps.Clone(h.shown)
+	for _, name := range modules {
+		var now shownRelease
+		if r := h.releases[name]; r != nil {
+			now.objects, now.Contested = r.objects, r.heals.contested()
+			if h.program.ReleaseWatch != nil {
+				now.Health = h.states.of(r.standing(), r.applied)
+			}
+		}
+		if !reflect.DeepEqual(now.ReleaseHealth, h.shown[name].ReleaseHealth) {
+			h.program.Changed.Note(name)
+		}
+		if shown[name] = now; len(now.objects) == 0 {
+			delete(shown, name)
+		}
 	}
-	if !reflect.DeepEqual(now, r.told) {
-		r.told = now
-		ctx.Send(h.program.Owner(module), now)
-	}
+	h.shown = shown
 }

@@ -216,7 +216,10 @@ func (l *live) modules() func(scrape) {
 	parked := l.state("module_parked", "1 while the module is parked: its run or delete fails, or takes long, and goes on outside of the main queue.", "module")
 	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than the progress deadline. addon-operator module list shows them.", "module")
 	return func(s scrape) {
-		now := time.Now() // one moment for the deadlines of all modules
+		states := map[string]string{}
+		for _, m := range view.Modules(s.statuses, nil, nil, time.Now()) {
+			states[m.Name] = m.State
+		}
 		named(s, func(name string, m view.ModuleStatus) {
 			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
 			s.emit(enabled, number(m.Enabled), name, m.Version)
@@ -227,7 +230,7 @@ func (l *live) modules() func(scrape) {
 				return // I9
 			}
 			s.emit(parked, number(m.Parked), name)
-			s.emit(unhealthy, number(m.State(now) == view.Unhealthy), name)
+			s.emit(unhealthy, number(states[name] == view.Unhealthy), name)
 			if !m.Succeeded.IsZero() {
 				s.emit(succeeded, unix(m.Succeeded), name)
 			}

@@ -122,8 +122,6 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.retire(ctx)
 	case driftDue:
 		m.drift.begin(ctx, msg)
-	case work.HealthChanged:
-		m.release.health, m.release.contested = msg.Health, msg.Contested
 	case messages.ConfirmPurge:
 		m.release.allowed = msg.Value
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
@@ -330,6 +328,6 @@ func (m *module) publish() {
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Loaded: m.owner.hooks.all, Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Section: m.owner.values.section, Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.release.held,
 	})
 }

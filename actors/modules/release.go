@@ -14,11 +14,9 @@ type moduleRelease struct {
 	owner *owner      // of the module
 	life  *moduleLife // of the module
 
-	last      helm.Outcome // of the last run that asked Helm; the zero value before
-	contested []string     // a sentence for each object that another client deletes after each heal; replaced, because it is published
-	health    *view.Health // of its objects; nil until the healer has assessed them
-	held      string       // why an upgrade waits for a person, and what allows it; empty for none
-	allowed   string       // what a person has allowed, until a run has ended that could use it
+	last    helm.Outcome // of the last run that asked Helm; the zero value before
+	held    string       // why an upgrade waits for a person, and what allows it; empty for none
+	allowed string       // what a person has allowed, until a run has ended that could use it
 }
 
 // noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,

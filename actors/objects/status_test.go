@@ -30,7 +30,7 @@ func module(change func(*view.Module)) view.Module {
 		Began: noon().Add(-time.Minute), Took: 1500 * time.Millisecond, Release: "upgraded to revision 3: values have changed",
 		Causes: []messages.Cause{{Activation: messages.ByConfigMap, Detail: "resourceVersion 7"}},
 	}
-	m.ModuleStatus.Health = &view.Health{Objects: 4, Current: 4, DeadlineSeconds: 600}
+	m.Health = &view.Health{Objects: 4, Current: 4, DeadlineSeconds: 600}
 	change(&m)
 	return m
 }
@@ -68,11 +68,11 @@ func TestStatus(t *testing.T) {
 		{"a hook keeps failing", module(func(m *view.Module) { m.Failing = []view.FailingTask{failing("RunHook x.sh", "x.sh", 4)} }), status.FailedStatus},
 		{"objects are on their way", module(func(m *view.Module) {
 			m.State = view.Progressing
-			m.ModuleStatus.Health = health(view.ObjectHealth{Object: "Deployment ns/dns", State: "InProgress", Message: "Available: 0/1", Since: since})
+			m.Health = health(view.ObjectHealth{Object: "Deployment ns/dns", State: "InProgress", Message: "Available: 0/1", Since: since})
 		}), status.InProgressStatus},
 		{"an object has failed", module(func(m *view.Module) {
 			m.State = view.Unhealthy
-			m.ModuleStatus.Health = health(view.ObjectHealth{Object: "Job ns/dns", State: "Failed", Message: "no more", Since: since})
+			m.Health = health(view.ObjectHealth{Object: "Job ns/dns", State: "Failed", Message: "no more", Since: since})
 		}), status.FailedStatus},
 		{"its upgrade is held", module(func(m *view.Module) {
 			m.State, m.ModuleStatus.Held, m.Problems = view.Held, "the upgrade is held back", []string{"the upgrade is held back"}
@@ -81,7 +81,7 @@ func TestStatus(t *testing.T) {
 		{"it is disabled", view.Module{Name: "dns", State: "disabled", Off: "dnsEnabled is false in the ConfigMap", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.CurrentStatus},
 		{"nothing is known yet", view.Module{Name: "dns", State: "disabled", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.InProgressStatus},
 		{"it is being deleted", module(func(m *view.Module) {
-			m.State, m.Phase, m.LastRun, m.ModuleStatus.Health = "deleting", view.Deleting, nil, nil
+			m.State, m.Phase, m.LastRun, m.Health = "deleting", view.Deleting, nil, nil
 		}), status.InProgressStatus},
 		{"a hook hangs", module(func(m *view.Module) {
 			m.Hanging = []view.RunningHook{{Module: "dns", Hook: "slow.sh", Began: noon()}}
@@ -157,9 +157,9 @@ func TestStatusIsBounded(t *testing.T) {
 	huge := module(func(m *view.Module) {
 		m.State, m.On, m.Version, m.AppVersion = view.Unhealthy, long, long, long
 		m.LastRun.Release, m.LastRun.Causes[0].Detail = long, long
-		m.ModuleStatus.Health = &view.Health{Objects: 5000}
+		m.Health = &view.Health{Objects: 5000}
 		for range 1000 {
-			m.ModuleStatus.Health.Unhealthy = append(m.ModuleStatus.Health.Unhealthy, view.ObjectHealth{Object: long, State: "Failed", Message: long})
+			m.Health.Unhealthy = append(m.Health.Unhealthy, view.ObjectHealth{Object: long, State: "Failed", Message: long})
 			m.Failing = append(m.Failing, view.FailingTask{Task: long, Hook: long, Public: long})
 			m.Hanging = append(m.Hanging, view.RunningHook{Hook: long})
 			m.Problems = append(m.Problems, long)

@@ -14,7 +14,6 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/kube"
 	"addon-operator/messages"
-	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -100,8 +99,7 @@ func (r releaseJob) ownCRDs() error {
 }
 
 // upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
-// module has the health of these objects, or the module would be ready with the health of the old
-// ones (H25).
+// healer shows their health, or the module would be ready with the health of the old ones (H25).
 func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
@@ -129,7 +127,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	}
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
 	applied := ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, wrote}
-	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, applied); err != nil {
+	if _, err := supervisor.Ask[struct{}](r.run, HealerPath, applied); err != nil {
 		return outcome, err // the run is cancelled
 	}
 	return outcome, nil
@@ -176,20 +174,10 @@ func (r releaseJob) deployed() (bool, error) {
 }
 
 // ReleaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is
-// answered when the module has a report of their health: it is not ready with what was current before, or without any.
+// answered when their health is published: the module is not ready with what was current before, or without any.
 type ReleaseApplied struct {
 	Module  string
 	Objects []helm.Object
 	Ends    map[helm.Object]bool // that end by themselves; true: they have
 	Wrote   bool                 // Helm wrote objects: what is known of their health is out of date
-}
-
-// HealthReported answers ReleaseApplied.
-type HealthReported struct{}
-
-// HealthChanged notifies a module how the objects of its release are doing; without Health it has none. Contested has
-// a sentence for each object that is deleted again after each heal.
-type HealthChanged struct {
-	Health    *view.Health
-	Contested []string
 }

@@ -113,18 +113,18 @@ func (h *Health) progressing(now time.Time) bool {
 	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != ObjectUnknown || now.Sub(o.Since) < readTime })
 }
 
-// State is the phase of the module or, once its runs are over, the state of its objects.
-func (s ModuleStatus) State(now time.Time) string {
+// state is the phase of the module or, once its runs are over, the state of its objects.
+func (s ModuleStatus) state(objects *Health, now time.Time) string {
 	switch {
 	case s.Maintenance == values.Suspended && s.Phase != Disabled && s.Phase != Deleting:
 		return string(Suspended)
 	case s.Phase == Ready && s.Held != "":
 		return Held
-	case s.Phase != Ready || s.Health == nil:
+	case s.Phase != Ready || objects == nil:
 		return string(s.Phase)
-	case s.Health.Problem(now) != "":
+	case objects.Problem(now) != "":
 		return Unhealthy
-	case s.Health.progressing(now):
+	case objects.progressing(now):
 		return Progressing
 	}
 	return string(Ready)

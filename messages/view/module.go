@@ -17,6 +17,7 @@ type Module struct {
 	// State is the phase, and how the objects of the release are doing.
 	State string `json:"state"`
 	ModuleStatus
+	ReleaseHealth
 	// Off says why it is off, On why it is enabled; one of them is empty.
 	Off string `json:"off,omitempty"`
 	On  string `json:"on,omitempty"`
@@ -43,14 +44,17 @@ type Module struct {
 func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
 	all := []Module{}
 	var converge ConvergeStatus
+	var releases map[string]ReleaseHealth
 	progress, waiting := map[string]string{}, map[string]queued{}
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
 			_, name, _ := strings.Cut(path, "/module/")
-			all = append(all, Module{Name: name, State: status.State(now), ModuleStatus: status, unwell: status.Health.Problem(now)})
+			all = append(all, Module{Name: name, ModuleStatus: status})
 		case ConvergeStatus:
 			converge = status
+		case HealerReporter:
+			releases = status.Healer().Releases
 		case QueueStatus:
 			_, name, _ := strings.Cut(path, "/queue/")
 			maps.Copy(waiting, queuedRuns(name, status))
@@ -59,6 +63,11 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 				progress[owner[strings.LastIndex(owner, "/")+1:]] = status.Progressed()
 			}
 		}
+	}
+	for i := range all {
+		m := &all[i]
+		m.ReleaseHealth = releases[m.Name]
+		m.State, m.unwell = m.state(m.Health, now), m.Health.Problem(now)
 	}
 	problems := problemsOf(statuses)
 	dueInReload(all, statuses, converge, waiting)

@@ -139,12 +139,6 @@ type ModuleStatus struct {
 	Drift []DriftedObject `json:"drift,omitempty"`
 	// Drifted is what the last check has found, with the values of Secrets if they are asked for; nil before a check.
 	Drifted func(secrets bool) messages.Drift `json:"-"`
-	// Health is how the objects of the release are doing; nil when there are none, or they are not
-	// watched.
-	Health *Health `json:"health,omitempty"`
-	// Contested has a sentence for each object of the release that another client deletes again after
-	// each heal. Programs read it by its older name.
-	Contested []string `json:"fights,omitempty"`
 	// Held says why an upgrade waits until a person allows it (P1), and how; empty for none.
 	Held string `json:"held,omitempty"`
 	// Parked: its run or delete has failed, or has lasted a minute, and goes on outside of the main queue (policy isolate).
@@ -176,7 +170,7 @@ type ModuleRun struct {
 
 // String implements fmt.Stringer.
 func (s ModuleStatus) String() string {
-	text := s.State(time.Now())
+	text := s.state(nil, time.Now())
 	if s.Maintenance != "" {
 		text += " MAINTENANCE=" + s.Maintenance
 	}
@@ -189,14 +183,8 @@ func (s ModuleStatus) String() string {
 	if n := len(s.Drift); n > 0 {
 		text += fmt.Sprintf(" DRIFT=%s", Count(n, "object"))
 	}
-	if s.Health != nil && len(s.Health.Unhealthy) > 0 {
-		text += fmt.Sprintf(" OBJECTS=%d/%d %s", s.Health.Current, s.Health.Objects, s.Health.Unhealthy[0])
-	}
 	if s.Held != "" {
 		text += " HELD " + s.Held
-	}
-	for _, c := range s.Contested {
-		text += " CONTESTED " + c
 	}
 	for _, f := range s.Failing {
 		text += " " + f.String()
@@ -451,6 +439,17 @@ type HealerStatus struct {
 	// Incomplete are modules whose releases lack objects that Helm has not applied again yet. Programs
 	// read it by its older name.
 	Incomplete []string `json:"ailing,omitempty"`
+	// Releases are those with objects, by module; it is replaced, never changed.
+	Releases map[string]ReleaseHealth `json:"releases,omitempty"`
+}
+
+// ReleaseHealth is how the objects of a release are doing.
+type ReleaseHealth struct {
+	// Health is nil when there are no objects, or they are not watched.
+	Health *Health `json:"health,omitempty"`
+	// Contested has a sentence for each object of the release that another client deletes again after
+	// each heal. Programs read it by its older name.
+	Contested []string `json:"fights,omitempty"`
 }
 
 // HealerReporter is a status that is computed when it is read, because watches change without a
@@ -483,7 +482,21 @@ func (s HealerStatus) String() string {
 			text += "; " + w.Resource + ": " + head(w.Problem)
 		}
 	}
+	for _, module := range slices.Sorted(maps.Keys(s.Releases)) {
+		if health := s.Releases[module].String(); health != "" {
+			text += "; " + module + ": " + health
+		}
+	}
 	return text
+}
+
+// String implements fmt.Stringer; it is empty when nothing is wrong.
+func (r ReleaseHealth) String() string {
+	var problems []string
+	if r.Health != nil && len(r.Health.Unhealthy) > 0 {
+		problems = append(problems, fmt.Sprintf("%d of %d objects are current: %s", r.Health.Current, r.Health.Objects, r.Health.Unhealthy[0]))
+	}
+	return strings.Join(append(problems, r.Contested...), "; ")
 }
 
 // head brings an error, which may have many lines, into one of bearable length. Its
