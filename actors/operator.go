@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -97,6 +98,9 @@ func (o *Operator) spawn(ctx context.Context, b *boot) error {
 	return nil
 }
 
+// closeTime is how long a stop waits for an API server that may be away.
+const closeTime = 2 * time.Second
+
 // Stop ends everything in order: no new events, no new tasks, running hooks get TERM,
 // Helm finishes. It returns when nothing runs any more, or when ctx is done (F18).
 func (o *Operator) Stop(ctx context.Context) error {
@@ -106,6 +110,11 @@ func (o *Operator) Stop(ctx context.Context) error {
 	o.stop()
 	o.program.Send(o.root, messages.ShutDown{})
 	err := o.program.Wait(ctx, o.root)
+	if err == nil {
+		ending, cancel := context.WithTimeout(ctx, closeTime)
+		defer cancel()
+		o.program.Releases.Close(ending)
+	}
 	o.program.Close()
 	return err
 }

@@ -63,6 +63,9 @@ func New(o Options) (*Client, error) {
 	return &Client{root: h.root, homes: h}, nil
 }
 
+// Close writes what the next start needs in order not to render, and would be written a moment later.
+func (c *Client) Close(ctx context.Context) { c.homes.inputs.write(ctx) }
+
 // Releases lists the names of all releases in the operator's namespace, sorted, whatever their
 // status and whichever program has installed them: see Ours. Of those in other namespaces it lists
 // what belongs to modules (H20). It costs one request for each namespace, and the next Apply of each release needs

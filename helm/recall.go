@@ -188,14 +188,18 @@ func (i *inputs) put(release string, in *input) {
 		i.known[release] = *in
 	}
 	if i.due == nil {
-		i.due = time.AfterFunc(inputsPause, i.write)
+		i.due = time.AfterFunc(inputsPause, func() { i.write(context.Background()) }) // requests have limits of their own
 	}
 }
 
 // write writes the object. After a failure the next list of records has it.
-func (i *inputs) write() {
+func (i *inputs) write(ctx context.Context) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.due == nil { // it is written
+		return
+	}
+	i.due.Stop()
 	i.due = nil
 	data, err := json.Marshal(i.known)
 	if err != nil || len(data) > maxInputs {
@@ -205,7 +209,6 @@ func (i *inputs) write() {
 		Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
 		Annotations: map[string]string{inputsAnnotation: string(data)},
 	}}
-	ctx := context.Background() // requests have limits of their own
 	var written *corev1.Secret
 	if i.version == "" {
 		written, err = i.objects.Create(ctx, object, metav1.CreateOptions{})

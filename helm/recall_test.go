@@ -54,7 +54,7 @@ metadata: {name: other}
 			f := start(t)
 			m := moduleOf(t, "simple", chart).with("text", "one")
 			f.apply(m, Installed, 1)
-			f.client.homes.inputs.write()
+			f.client.Close(f.Context())
 			f.restart()
 			f.caughtUp()
 			test.change(f, &m)
@@ -67,7 +67,7 @@ metadata: {name: other}
 				return // what a record without a reason to be trusted says is held, and not noted
 			}
 			build := f.client.homes.build
-			f.client.homes.inputs.write()
+			f.client.Close(f.Context())
 			f.restart()
 			f.client.homes.build = build
 			f.caughtUp()
@@ -103,7 +103,7 @@ func TestChangeThatNothingPrints(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}
-		f.client.homes.inputs.write()
+		f.client.Close(f.Context())
 		if got := own(); len(got) != 1 || strings.HasPrefix(got[0], "GET") {
 			t.Errorf("the requests are %q", got)
 		}
@@ -135,7 +135,7 @@ func TestRecallKinds(t *testing.T) {
 			m := moduleOf(t, "asks", "-- templates/a.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: asks}\ndata:\n  kinds: "+
 				strings.ReplaceAll(template, "GROUP", groupOf(f.namespace))+"\n")
 			f.apply(m, Installed, 1)
-			f.client.homes.inputs.write()
+			f.client.Close(f.Context())
 			f.restart()
 			f.caughtUp()
 			f.apply(m, Skipped, 1)

@@ -38,7 +38,7 @@ func TestRequestsWithoutChange(t *testing.T) {
 		f.apply(m, Installed, 1)
 		modules = append(modules, m)
 	}
-	f.client.homes.inputs.write()
+	f.client.Close(f.Context())
 	secrets := "GET /api/v1/namespaces/" + f.namespace + "/secrets"
 	all := secrets + "?labelSelector=owner+in+%28helm%2C+addon-operator%29"
 	reload := func(want ...string) {

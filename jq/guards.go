@@ -7,8 +7,10 @@ import (
 	"math/big"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/itchyny/gojq"
 )
@@ -74,9 +76,11 @@ var guardedOperators = map[gojq.Operator]string{
 	gojq.OpUpdateDiv: "updateDivide", gojq.OpUpdateMod: "updateModulo", gojq.OpUpdateAlt: "updateElse",
 }
 
-// added returns the definitions of the guards, before which are the others.
-func added(others string) ([]*gojq.FuncDef, error) {
-	text := others + guards
+// added are the definitions of the guards, before which are the older functions.
+//
+//nolint:gochecknoglobals // a table, parsed once; it is not changed
+var added = sync.OnceValues(func() ([]*gojq.FuncDef, error) {
+	text := olderFunctions + guards
 	parameter := regexp.MustCompile(`\$\w+`)
 	for row := range strings.Lines(strings.TrimSpace(guardedFunctions)) {
 		name, functions, _ := strings.Cut(row, ":")
@@ -90,6 +94,26 @@ func added(others string) ([]*gojq.FuncDef, error) {
 		return nil, fmt.Errorf("functions that are added: %w", err)
 	}
 	return query.FuncDefs, nil
+})
+
+// needed are those of the definitions that a program uses, itself or by others, which come before them: the library
+// compiles all that it is given.
+func needed(query *gojq.Query, defs []*gojq.FuncDef) (some []*gojq.FuncDef) {
+	used := map[string]bool{}
+	note := func(node any) {
+		if call, ok := node.(*gojq.Func); ok {
+			used[call.Name] = true
+		}
+	}
+	walk(reflect.ValueOf(query), note)
+	for _, def := range slices.Backward(defs) {
+		if used[def.Name] {
+			walk(reflect.ValueOf(def.Body), note)
+			some = append(some, def)
+		}
+	}
+	slices.Reverse(some)
+	return some
 }
 
 // modules loads modules that a program imports, with the guards in them.
@@ -104,7 +128,7 @@ func (m modules) LoadModuleWithMeta(name string, meta map[string]any) (*gojq.Que
 	if err != nil {
 		return nil, err
 	}
-	defs, err := added("")
+	defs, err := added()
 	if err == nil {
 		guard(query, defs)
 	}
@@ -161,7 +185,7 @@ func guard(query *gojq.Query, defs []*gojq.FuncDef) {
 			}
 		}
 	})
-	query.FuncDefs = append(defs, query.FuncDefs...)
+	query.FuncDefs = append(needed(query, defs), query.FuncDefs...)
 }
 
 // sized is a query whose results are within the limits; without a query, its input.

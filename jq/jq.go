@@ -41,7 +41,7 @@ func Compile(expression string, library ...string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	defs, err := added(olderFunctions)
+	defs, err := added()
 	if err != nil {
 		return nil, err
 	}

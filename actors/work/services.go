@@ -106,6 +106,8 @@ type Releases interface {
 	Ours(ctx context.Context, releases []string) ([]string, error)
 	// Objects are those that the chart of a module has with its values; nothing is written.
 	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
+	// Close is called after the last call of the others.
+	Close(ctx context.Context)
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.
