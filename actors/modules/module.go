@@ -10,6 +10,7 @@ import (
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
+	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -267,6 +268,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
 		run.Release, run.Took = outcome.Describe(), m.succeeded.Sub(run.Began)
+		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
 		m.lastRun = &run
 	}
 	if outcome.Changed { // G5.4: at once, as the next task

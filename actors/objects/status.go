@@ -70,6 +70,11 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 	}
 	v := b.verdict()
 	isReady, reconciling, stalled := ready(v)
+	// A run that has changed nothing is no news, or each reload would write the objects of all modules.
+	before := meta.FindStatusCondition(old.Conditions, Ready)
+	if m.LastRun != nil && m.LastRun.Unchanged && old.LastRun != nil && v.Reason == view.Succeeded && before != nil && before.Reason == v.Reason {
+		s.LastRun, v.Message = old.LastRun, before.Message
+	}
 	b.set(&s, Ready, isReady, v)
 	b.set(&s, Reconciling, yes(reconciling), v)
 	b.set(&s, Stalled, yes(stalled), v)

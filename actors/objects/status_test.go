@@ -152,6 +152,23 @@ func TestTransitions(t *testing.T) {
 }
 
 // P5: whatever a module says, its status stays small, and is valid text.
+// J15: a run that finds the release as it should be writes no object; one that a person has waited for does.
+func TestRunWithoutNews(t *testing.T) {
+	installed := objects.Status(module(func(*view.Module) {}), objects.Facts{Now: noon()})
+	again := module(func(m *view.Module) {
+		m.LastRun = &view.ModuleRun{Began: noon().Add(time.Hour), Release: "skipped, revision 1: nothing to do", Took: time.Second, Unchanged: true, Causes: m.LastRun.Causes}
+	})
+	facts := objects.Facts{Object: kube.ModuleObject{Status: installed}, Now: noon().Add(time.Hour)}
+	if got := objects.Status(again, facts); got.String() != installed.String() {
+		t.Errorf("the status is another one:\n%s\nbefore:\n%s", got, installed)
+	}
+	requested := module(func(m *view.Module) { m.Requested = true })
+	facts.Object.Status = objects.Status(requested, facts)
+	if got := objects.Status(again, facts); got.LastRun.Result != again.LastRun.Release {
+		t.Errorf("the run that was requested is not shown: %s", got)
+	}
+}
+
 func TestStatusIsBounded(t *testing.T) {
 	long := strings.Repeat("ä\x1b[1m ", 10_000)
 	huge := module(func(m *view.Module) {

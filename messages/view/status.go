@@ -166,6 +166,8 @@ type ModuleRun struct {
 	Release string `json:"release,omitempty"`
 	// Took is the time until it succeeded; 0 while it lasts.
 	Took time.Duration `json:"-"`
+	// Unchanged: it has succeeded, and the release was as it should be.
+	Unchanged bool `json:"-"`
 }
 
 // String implements fmt.Stringer.
