@@ -83,12 +83,8 @@ func (f *failures) join() error {
 func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs failures
 	defined := false
-	warned, _ := ctx.Value(patchWarningsKey{}).(*patchWarnings)
 	for i, p := range patches {
-		if warned != nil {
-			warned.patch = p.String()
-		}
-		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
+		if err := c.applyObjectPatch(WithAbout(ctx, "patch", p.String()), p, defined); err != nil {
 			errs.add(p, err)
 			p.Unanswered = p.Unanswered || !answered(err) // p is a copy; once true it stays so over all repetitions
 			left = append(left, p)
