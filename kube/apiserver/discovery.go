@@ -1,9 +1,7 @@
 package apiserver
 
 import (
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,7 +38,8 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 	case path == "api":
 		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case path == "apis":
-		answerGroups(w, r, groups(served))
+		// There is no aggregated discovery: clients that prefer it fall back to one request for each version.
+		writeJSON(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(served)})
 	case path == "openapi/v3":
 		writeJSON(w, http.StatusOK, openAPIPaths(served.all))
 	case path == "openapi/v2":
@@ -48,12 +47,7 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 	case strings.HasPrefix(path, "openapi/v3/"):
 		writeJSON(w, http.StatusOK, openAPI(served.all))
 	default:
-		list := groups(served)
-		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return "apis/"+g.Name == path })
-		if i < 0 {
-			return false
-		}
-		writeJSON(w, http.StatusOK, list[i])
+		return false
 	}
 	return true
 }
@@ -68,24 +62,6 @@ func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
 		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, true
 	}
 	return gv, false
-}
-
-// answerGroups sends an ETag, by which clients ask whether the kinds are still the same. There is
-// no aggregated discovery: clients that prefer it fall back to one request for each version.
-func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
-	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
-	data, err := json.Marshal(answer)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	tag := fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(data)))
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	writeJSON(w, http.StatusOK, answer)
 }
 
 // groups lists the API groups, in the order of the kinds. The first version of a group is the

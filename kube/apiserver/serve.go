@@ -10,12 +10,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,9 +102,8 @@ func authenticated(token string, next http.Handler) http.Handler {
 	})
 }
 
-// WriteKubeconfig writes a file by which clients find a started server, in one step:
-// another process may read it at any time. Namespace is where clients look when they
-// name none.
+// WriteKubeconfig writes a file by which clients find a started server. Only its owner may read it. Namespace is where
+// clients look when they name none.
 func (s *Server) WriteKubeconfig(path, namespace string) error {
 	const name = "memory"
 	config := clientcmdapi.NewConfig()
@@ -121,23 +118,5 @@ func (s *Server) WriteKubeconfig(path, namespace string) error {
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: namespace}
 	config.CurrentContext = name
-	data, err := clientcmd.Write(*config)
-	if err != nil {
-		return err
-	}
-	return writeFile(path, data)
-}
-
-// writeFile replaces a file in one step, so that a reader never sees a part of it. Only the owner
-// may read it: it has a token, or Secrets.
-func writeFile(path string, data []byte) error {
-	draft := path + ".new"
-	err := os.WriteFile(draft, data, 0o600)
-	if err == nil {
-		err = os.Rename(draft, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(draft))
-	}
-	return nil
+	return clientcmd.WriteToFile(*config, path)
 }
