@@ -46,7 +46,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		if o.Skips(file.Name) {
 			continue
 		}
-		found, err := parseDefinitionFile(file.Name, file.Data, o.Labels, true)
+		found, err := parseDefinitionFile(file.Name, file.Data, o.Labels)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", file.Name, err))
 		}
@@ -57,7 +57,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		errs = append(errs, err)
 		for _, file := range files {
 			shown := o.shows(file)
-			found, err := readDefinitionFile(file, shown, o.Labels, o.Published != nil && o.Published(dir))
+			found, err := readDefinitionFile(file, shown, o.Labels)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", shown, err))
 			}
@@ -137,7 +137,7 @@ func (o CRDOptions) shows(path string) string {
 	return o.Shown(path)
 }
 
-func readDefinitionFile(file, shown string, labels map[string]string, published bool) ([]crdSource, error) {
+func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSource, error) {
 	data, err := readDefinitionText(file)
 	if about, ok := errors.AsType[*fs.PathError](err); ok {
 		err = about.Err // the caller names the file
@@ -145,11 +145,11 @@ func readDefinitionFile(file, shown string, labels map[string]string, published 
 	if err != nil {
 		return nil, err
 	}
-	return parseDefinitionFile(shown, data, labels, published)
+	return parseDefinitionFile(shown, data, labels)
 }
 
-func parseDefinitionFile(file string, data []byte, labels map[string]string, published bool) ([]crdSource, error) {
-	objects, err := parseDefinitions(data, published)
+func parseDefinitionFile(file string, data []byte, labels map[string]string) ([]crdSource, error) {
+	objects, err := parseDefinitions(data)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func readDefinitionText(path string) ([]byte, error) {
 // parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or
 // lists of them. It continues after a wrong document, so that one attempt shows all mistakes; a
 // stream that cannot be divided into documents ends it.
-func parseDefinitions(data []byte, published bool) ([]*unstructured.Unstructured, error) {
+func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var objects []*unstructured.Unstructured
 	var errs []error
@@ -206,7 +206,7 @@ func parseDefinitions(data []byte, published bool) ([]*unstructured.Unstructured
 		if err != nil {
 			return nil, err
 		}
-		found, err := parseDefinition(document, published)
+		found, err := parseDefinition(document)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("document %d: %w", number, err))
 		}
@@ -215,18 +215,14 @@ func parseDefinitions(data []byte, published bool) ([]*unstructured.Unstructured
 }
 
 // parseDefinition returns no object for a document with nothing but comments, and several for a
-// list. Of duplicate keys in what others have published the last one wins, as with kubectl and Helm. It
+// list. Of duplicate keys the last one wins, as with kubectl and Helm. It
 // bounds the document before and after aliases are written out: the YAML library would expand a few lines
 // to more than there is memory.
-func parseDefinition(document []byte, published bool) ([]*unstructured.Unstructured, error) {
+func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
 	if len(document) > maxCRD {
 		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server accepts", len(document), maxCRD>>20)
 	}
-	toJSON := objectpatch.YAMLToJSON
-	if published {
-		toJSON = objectpatch.PublishedToJSON
-	}
-	data, err := toJSON(document)
+	data, err := objectpatch.YAMLToJSON(document)
 	if err != nil {
 		return nil, err
 	}
@@ -315,10 +311,9 @@ func (d *crdSource) complete(labels map[string]string) error {
 	return nil
 }
 
-// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies
-// them; published as in CRDOptions.
-func Definitions(file string, published bool) (objects []map[string]any, err error) {
-	found, err := readDefinitionFile(file, file, nil, published)
+// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies them.
+func Definitions(file string) (objects []map[string]any, err error) {
+	found, err := readDefinitionFile(file, file, nil)
 	for _, d := range found {
 		objects = append(objects, d.object.Object)
 	}

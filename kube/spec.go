@@ -130,7 +130,7 @@ func labelText(selector *metav1.LabelSelector) (string, error) {
 
 // scope is the share of a Watch that one source covers: one namespace or all
 // (empty), one name or all (empty).
-type scope struct{ namespace, name string }
+type scope = objectKey
 
 // scopes are the shares of the spec in the given namespaces. They are disjoint.
 func (s Spec) scopes(namespaces []string) map[scope]bool {

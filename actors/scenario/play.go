@@ -244,7 +244,7 @@ func (p *play) world() (shared.World, error) {
 	r := p.recorder
 	r.hooks, r.helmReleases = runner, releases
 	definitions := work.NewDefinitions(client, releases, kube.CRDOptions{
-		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored, Published: charts.Published,
+		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored,
 	})
 	return shared.World{
 		Services: work.Services{

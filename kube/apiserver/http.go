@@ -35,18 +35,18 @@ type Request struct {
 // (discovery.go).
 //
 // This file has what all verbs share, and the verbs with one answer; watch has a stream
-// (stream.go). A request goes through newRequest, review, its verb and format.answer, in one
+// (stream.go). A request goes through newRequest, review, its verb and answer, in one
 // goroutine.
 type request struct {
-	http                         *http.Request
-	query                        url.Values
-	store                        *store
-	verb                         string // as RBAC names it; empty: none for this method and path
-	kind                         *kind  // never nil
-	namespace, name, subresource string // empty: all namespaces, all objects, the object itself
-	selection                    selection
-	format                       format
-	created                      bool // the answer is an object that did not exist
+	selection
+	http        *http.Request
+	query       url.Values
+	store       *store
+	verb        string // as RBAC names it; empty: none for this method and path
+	kind        *kind  // never nil
+	subresource string // empty: the object itself
+	partial     bool   // the client wants no more than metadata
+	created     bool   // the answer is an object that did not exist
 }
 
 // write is how the request wants an object to be written.
@@ -82,7 +82,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.created {
 		code = http.StatusCreated
 	}
-	writeJSON(w, code, q.format.answer(answer))
+	writeJSON(w, code, q.answer(answer))
 }
 
 // review calls the observer of requests, which may refuse them: scenarios inject faults by that. A
@@ -144,6 +144,10 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 		return nil, unknown
 	}
 	q := &request{http: r, query: r.URL.Query(), store: s}
+	var err error
+	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
 	// namespaces/x/pods is about Pods, namespaces/x/status about the Namespace.
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		q.namespace, parts = parts[1], parts[2:]
@@ -158,12 +162,9 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	if q.kind == nil || !q.kind.has(q.subresource) || q.namespace != "" && !q.kind.namespaced {
 		return nil, unknown
 	}
+	q.resource = q.kind.resource()
 	q.verb = verb(r.Method, q.name != "", isTrue(q.query.Get("watch")))
-	var err error
-	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	q.format = format{kind: q.kind, partial: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
+	q.partial = strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 	return q, nil
 }
 
@@ -182,12 +183,6 @@ func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 // has reports whether a kind has a subresource; "" is the object itself.
 func (k *kind) has(subresource string) bool {
 	return subresource == "" || subresource == "status" && k.status
-}
-
-// matches reports whether the request is about an object, which is nil for one that does not exist.
-func (q *request) matches(at key, u *unstructured.Unstructured) bool {
-	return u != nil && at.resource == q.kind.resource() && (q.namespace == "" || q.namespace == at.namespace) &&
-		(q.name == "" || q.name == at.name) && q.selection.matches(u)
 }
 
 // body reads the object of the request, in JSON, YAML or protobuf, and checks that it belongs there. Only typed clients
@@ -312,26 +307,19 @@ func (q *request) selected() (list []unstructured.Unstructured, version int64) {
 	return list, version
 }
 
-// format is how a client wants to see objects: by the header Accept, and by the path for a
-// subresource. It changes copies, never objects of the store.
-type format struct {
-	kind    *kind
-	partial bool // no more than metadata
-}
-
 // answer is an object, or a list, as the client wants to see it. Other answers, such as a Status,
 // are as they are.
-func (f *format) answer(answer any) any {
+func (q *request) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
-		return f.shown(a)
+		return q.shown(a)
 	case *unstructured.UnstructuredList:
 		items := make([]any, len(a.Items))
 		for i := range a.Items {
-			items[i] = f.item(&a.Items[i])
+			items[i] = q.item(&a.Items[i])
 		}
 		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
-		if f.partial {
+		if q.partial {
 			out["apiVersion"], out["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 		}
 		return out
@@ -341,9 +329,9 @@ func (f *format) answer(answer any) any {
 
 // item is an object of a list. Objects of built-in kinds lack kind and apiVersion there, as in
 // answers of real API servers: a client that relies on them fails here, too.
-func (f *format) item(u *unstructured.Unstructured) map[string]any {
-	object := f.shown(u)
-	if f.kind.custom || f.partial {
+func (q *request) item(u *unstructured.Unstructured) map[string]any {
+	object := q.shown(u)
+	if q.kind.custom || q.partial {
 		return object
 	}
 	object = maps.Clone(object)
@@ -354,15 +342,15 @@ func (f *format) item(u *unstructured.Unstructured) map[string]any {
 
 // shown is an object, or its subresource, in the version of the request. All versions of a kind
 // have the same fields here: only the apiVersion differs.
-func (f *format) shown(u *unstructured.Unstructured) map[string]any {
-	if f.partial {
+func (q *request) shown(u *unstructured.Unstructured) map[string]any {
+	if q.partial {
 		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
 	}
-	if u.GetAPIVersion() == f.kind.String() {
+	if u.GetAPIVersion() == q.kind.String() {
 		return u.Object
 	}
 	other := u.DeepCopy()
-	other.SetAPIVersion(f.kind.String())
+	other.SetAPIVersion(q.kind.String())
 	return other.Object
 }
 

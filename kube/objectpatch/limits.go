@@ -25,10 +25,10 @@ var (
 	errTooManyProblems  = errors.New("there are more problems; fix these first")
 )
 
-// CheckExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the
+// checkExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the
 // text is read, and costs a parse of its own; a text without an asterisk has no alias and needs no
 // check. A text that is no YAML is no error here, because the reader has a better one.
-func CheckExpansion(text []byte) error {
+func checkExpansion(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil //nolint:nilerr // the reader reports the mistake
