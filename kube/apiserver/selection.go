@@ -31,7 +31,18 @@ func newSelection(labelText, fieldText string) (s selection, err error) {
 // matches reports whether an object is selected; it is nil for one that does not exist.
 func (s selection) matches(at key, u *unstructured.Unstructured) bool {
 	return u != nil && at.resource == s.resource && (s.namespace == "" || s.namespace == at.namespace) &&
-		(s.name == "" || s.name == at.name) && s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(fieldsOf{u.Object})
+		(s.name == "" || s.name == at.name) && s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(s.fieldsOf(u))
+}
+
+// fieldsOf are the fields that are asked for, by their paths in the object. An absent field, and null, is the empty text.
+func (s selection) fieldsOf(u *unstructured.Unstructured) fields.Set {
+	set := fields.Set{}
+	for _, r := range s.fields.Requirements() {
+		if value, _, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(r.Field, ".")...); value != nil {
+			set[r.Field] = fmt.Sprint(value)
+		}
+	}
+	return set
 }
 
 // shows is a change as a watch of the selection shows it, empty for none: an object that begins to match is ADDED, one
@@ -48,22 +59,4 @@ func (s selection) shows(e event) (change string, u *unstructured.Unstructured) 
 		return "DELETED", gone
 	}
 	return "", nil
-}
-
-// fieldsOf are the fields of an object as a field selector names them, by their paths in it.
-type fieldsOf struct{ object map[string]any }
-
-// Has implements fields.Fields.
-func (f fieldsOf) Has(path string) bool {
-	_, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
-	return ok
-}
-
-// Get implements fields.Fields. An absent field, and null, is the empty text.
-func (f fieldsOf) Get(path string) string {
-	value, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
-	if !ok || value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1).
-// All mistakes are reported, with the number of the document, and then nothing is returned: the
+// The first mistake is reported, with the number of the document, and then nothing is returned: the
 // operations of a hook are applied all or not at all. An empty file has no operations. Modules that
 // the filters of JQPatch import are searched in jqLibrary.
 func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
@@ -24,20 +24,12 @@ func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
 		return nil, err
 	}
 	var patches []Patch
-	var errs []error
 	for i, document := range documents {
 		patch, err := parseOne(document, jqLibrary)
-		switch {
-		case err == nil:
-			patches = append(patches, patch)
-		case len(errs) == maxProblems:
-			return nil, errors.Join(append(errs, errTooManyProblems)...)
-		default:
-			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
 		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		patches = append(patches, patch)
 	}
 	return patches, nil
 }
