@@ -91,7 +91,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 func (w *Watcher) newSource(key sourceKey, api dynamic.ResourceInterface) *source {
 	return &source{
 		key: key, api: api, seed: w.seed, log: w.log, watches: w.client.watches, wentBack: w.client.wentBack,
-		again: make(signal, 1), batch: &batch{},
+		again: func() {}, batch: &batch{},
 	}
 }
 
