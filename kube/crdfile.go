@@ -18,7 +18,6 @@ import (
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -148,20 +147,29 @@ func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSour
 	return parseDefinitionFile(shown, data, labels)
 }
 
-func parseDefinitionFile(file string, data []byte, labels map[string]string) ([]crdSource, error) {
-	objects, err := parseDefinitions(data)
-	if err != nil {
-		return nil, err
-	}
-	var all []crdSource
-	for _, object := range objects {
-		d := crdSource{file: file, name: object.GetName(), object: object}
-		if err := d.complete(labels); err != nil {
-			return nil, err
+// parseDefinitionFile reads a YAML stream that may hold nothing but CustomResourceDefinitions, or lists of them.
+func parseDefinitionFile(file string, data []byte, labels map[string]string) (all []crdSource, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
 		}
-		all = append(all, d)
+		var found []*unstructured.Unstructured
+		if err == nil {
+			found, err = parseDefinition(document)
+		}
+		for _, object := range found {
+			d := crdSource{file: file, name: object.GetName(), object: object}
+			if err == nil {
+				err = d.complete(labels)
+			}
+			all = append(all, d)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", number, err)
+		}
 	}
-	return all, nil
 }
 
 // What a file of definitions, and each document in it, may have, in bytes: the API server takes
@@ -191,29 +199,6 @@ func readDefinitionText(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, info.Size())) // not more if it grows meanwhile
 }
 
-// parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or
-// lists of them. It continues after a wrong document, so that one attempt shows all mistakes; a
-// stream that cannot be divided into documents ends it.
-func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	var objects []*unstructured.Unstructured
-	var errs []error
-	for number := 1; ; number++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, errors.Join(errs...)
-		}
-		if err != nil {
-			return nil, err
-		}
-		found, err := parseDefinition(document)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("document %d: %w", number, err))
-		}
-		objects = append(objects, found...)
-	}
-}
-
 // parseDefinition returns no object for a document with nothing but comments, and several for a
 // list. Of duplicate keys the last one wins, as with kubectl and Helm. It
 // bounds the document before and after aliases are written out: the YAML library would expand a few lines
@@ -241,16 +226,18 @@ func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, checkDefinition(object)
 	}
+	list, err := object.ToList()
+	if err != nil {
+		return nil, err
+	}
 	var items []*unstructured.Unstructured
-	err = object.EachListItem(func(o runtime.Object) error {
-		item, ok := o.(*unstructured.Unstructured)
-		if !ok {
-			return errors.New("an item of the list is not an object")
+	for i := range list.Items {
+		if err := checkDefinition(&list.Items[i]); err != nil {
+			return nil, err
 		}
-		items = append(items, item)
-		return checkDefinition(item)
-	})
-	return items, err
+		items = append(items, &list.Items[i])
+	}
+	return items, nil
 }
 
 // checkDefinition refuses what would reach the API server as another kind, or fail there with an
