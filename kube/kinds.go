@@ -85,13 +85,12 @@ func (k *kinds) refresh(ctx context.Context) error {
 // discover replaces what is known. After an error that stays, and is good for all kinds in it. Called with the lock, as
 // what follows.
 func (k *kinds) discover(ctx context.Context) error {
-	groups, lists, err := k.server.list(ctx)
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
-		return fmt.Errorf("discover the kinds of the API server: %w", err)
+	lists, failed, err := k.ask(ctx)
+	if err != nil {
+		return err
 	}
 	k.known, k.failed, k.fetched = nil, failed, time.Now()
-	for _, list := range preferredFirst(groups, lists) {
+	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue // a server that cannot spell its own group serves nothing that can be requested
@@ -106,6 +105,16 @@ func (k *kinds) discover(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ask returns what discovery lists, and the groups whose server does not answer.
+func (k *kinds) ask(ctx context.Context) (lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error, err error) {
+	groups, lists, err := k.server.list(ctx)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
+		return nil, nil, fmt.Errorf("discover the kinds of the API server: %w", err)
+	}
+	return preferredFirst(groups, lists), failed, nil
 }
 
 // preferredFirst orders the lists of resources by group, and within it by preference.
