@@ -237,8 +237,7 @@ func (q *request) create() (any, error) {
 	return q.store.create(q.kind, u, q.write())
 }
 
-// update replaces an object. A Lease is created if there is none, as API servers do for this kind
-// alone.
+// update replaces an object.
 func (q *request) update() (any, error) {
 	u, err := q.body()
 	if err != nil {
@@ -246,12 +245,7 @@ func (q *request) update() (any, error) {
 	}
 	w := q.write()
 	w.replace = true
-	got, err := q.store.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
-	if apierrors.IsNotFound(err) && q.kind.name == "Lease" && u.GetResourceVersion() == "" {
-		q.created = true
-		return q.store.create(q.kind, u, w)
-	}
-	return got, err
+	return q.store.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
 }
 
 // delete answers with the object while something holds it, and otherwise with a Status: clients

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,9 +20,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// anyFreePort is the address at which tests serve.
-const anyFreePort = "127.0.0.1:0"
-
 // endpoint is where a server is reached from other processes. Start sets http and url, Protect the
 // rest before.
 type endpoint struct {
@@ -33,10 +29,9 @@ type endpoint struct {
 	certificate *tls.Certificate // nil: no TLS
 }
 
-// Start serves at an address (host:port); "" is any free port of the loopback interface.
-func (s *Server) Start(address string) error {
-	address = cmp.Or(address, anyFreePort)
-	listener, err := net.Listen("tcp", address)
+// Start serves on a free port of the loopback interface.
+func (s *Server) Start() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("API server in memory: %w", err)
 	}

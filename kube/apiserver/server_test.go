@@ -24,7 +24,7 @@ import (
 func started(t *testing.T) *Server {
 	t.Helper()
 	s := New("v1.33.0")
-	must(t, s.Start(""))
+	must(t, s.Start())
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

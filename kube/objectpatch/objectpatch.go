@@ -168,8 +168,8 @@ func (p *Patch) named() error {
 	return nil
 }
 
-// setObject takes the object, whose own fields name it. The same names next to it are allowed, for
-// hooks that write them for each operation.
+// setObject takes the object, whose own fields name it. Names next to it are not used: some hooks write them for each
+// operation.
 func (p *Patch) setObject(d patchDocument) error {
 	if err := mapOrText("object", d.Object, &p.Object); err != nil {
 		return err
@@ -193,27 +193,11 @@ func (p *Patch) setObject(d patchDocument) error {
 	}
 	p.APIVersion, p.Kind = head.APIVersion, head.Kind
 	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
-	if err := p.agrees(d); err != nil {
-		return err
-	}
 	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
 		return nil
 	}
 	if err := p.named(); err != nil {
 		return fmt.Errorf("object: %w", err)
-	}
-	return nil
-}
-
-// agrees refuses names next to the object that differ from those in the object: one of them is a
-// mistake.
-func (p *Patch) agrees(d patchDocument) error {
-	for _, field := range []struct{ name, outside, within string }{
-		{"apiVersion", d.APIVersion, p.APIVersion}, {"kind", d.Kind, p.Kind}, {"namespace", d.Namespace, p.Namespace}, {"name", d.Name, p.Name},
-	} {
-		if field.outside != "" && field.outside != field.within {
-			return fmt.Errorf("%s is %q, but %q in the object; remove it, or write the same name into the object", field.name, field.outside, field.within)
-		}
 	}
 	return nil
 }

@@ -99,7 +99,6 @@ func TestParseRefuses(t *testing.T) {
 		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"mergePatch is not supported by Delete"}},
 		"object is a list":  {`{"operation":"Create","object":[]}`, []string{"object"}},
 		"object is null":    {`{"operation":"Create","object":"null"}`, []string{"object: it is null"}},
-		"named differently": {`{"operation":"Create","name":"y","object":{"kind":"Pod","metadata":{"name":"x"}}}`, []string{`name is "y", but "x" in the object; remove it, or write the same name into the object`}},
 		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
 		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
 		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"}]}`, []string{"operation 0: unknown op set"}},
