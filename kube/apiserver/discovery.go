@@ -40,12 +40,8 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 	case path == "apis":
 		// There is no aggregated discovery: clients that prefer it fall back to one request for each version.
 		writeJSON(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(served)})
-	case path == "openapi/v3":
-		writeJSON(w, http.StatusOK, openAPIPaths(served.all))
 	case path == "openapi/v2":
-		writeOpenAPIv2(w, served.all)
-	case strings.HasPrefix(path, "openapi/v3/"):
-		writeJSON(w, http.StatusOK, openAPI(served.all))
+		writeOpenAPI(w, served.all)
 	default:
 		return false
 	}
@@ -116,37 +112,9 @@ func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
 	return list
 }
 
-// openAPIPaths lists the documents that kubectl reads before it writes, to find out whether the
-// server checks unknown fields. The documents claim that it does, but the server accepts every field.
-func openAPIPaths(all []*kind) map[string]any {
-	paths := map[string]any{}
-	for _, k := range all {
-		name := "apis/" + k.String()
-		if k.Group == "" {
-			name = "api/" + k.Version
-		}
-		paths[name] = map[string]any{"serverRelativeURL": "/openapi/v3/" + name}
-	}
-	return map[string]any{"paths": paths}
-}
-
-// openAPI declares for each kind only that PATCH has the parameter fieldValidation: kubectl reads no
-// more. All versions have the same document, with all kinds.
-func openAPI(all []*kind) map[string]any {
-	paths := map[string]any{}
-	for _, k := range all {
-		paths["/"+k.String()+"/"+k.plural] = map[string]any{"patch": map[string]any{
-			"parameters":                      []any{map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]any{"type": "string"}}},
-			"responses":                       map[string]any{},
-			"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.name},
-		}}
-	}
-	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": paths}
-}
-
-// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each with any
-// fields. kubectl reads nothing but protobuf.
-func writeOpenAPIv2(w http.ResponseWriter, all []*kind) {
+// writeOpenAPI answers what kubectl asks for before it writes: the kinds, each with any
+// fields. kubectl reads nothing but protobuf, and this version of the document where there is no newer one.
+func writeOpenAPI(w http.ResponseWriter, all []*kind) {
 	definitions := map[string]any{}
 	for _, k := range all {
 		definitions[k.String()+"."+k.name] = map[string]any{

@@ -137,6 +137,8 @@ func TestKubectl(t *testing.T) {
 	s := started(t)
 	dir := t.TempDir()
 	must(t, s.WriteKubeconfig(dir+"/kubeconfig", "default"))
+	list := dir + "/list.yaml"
+	must(t, os.WriteFile(list, []byte("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}, {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}]}"), 0o600))
 	for _, c := range []struct{ args, says string }{
 		{"version", "Server Version: v1.33.0"},
 		{"create configmap a --from-literal=x=1", "configmap/a created"},
@@ -155,6 +157,7 @@ func TestKubectl(t *testing.T) {
 		{"apply -f -", "configmap/b created"},
 		{"apply -f -", "configmap/b unchanged"},
 		{"apply --server-side -f -", "configmap/b serverside-applied"},
+		{"apply -f " + list, "deployment.apps/d configured"},
 		{"wait --for=delete cm/none --timeout=1s", ""},
 		{"delete cm a", "deleted"},
 		{"get cm a", "NotFound"},
