@@ -54,9 +54,13 @@ func Older(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// ContentOf is what the operator reads of a ConfigMap or Secret. What has another type counts as absent.
+// ContentOf is what the operator reads of a ConfigMap or Secret; the zero value for one that was not stored. What has
+// another type counts as absent.
 func ContentOf(object map[string]any) ConfigMap {
 	u := unstructured.Unstructured{Object: object}
+	if u.GetResourceVersion() == "" {
+		return ConfigMap{}
+	}
 	c := ConfigMap{ResourceVersion: u.GetResourceVersion(), Data: map[string]string{}, ConfirmPurge: u.GetAnnotations()[ConfirmPurgeAnnotation]}
 	data, _, _ := unstructured.NestedStringMap(object, "data")
 	for key, text := range data {
@@ -67,6 +71,15 @@ func ContentOf(object map[string]any) ConfigMap {
 		c.Data[key] = text
 	}
 	return c
+}
+
+// Content is that of a ConfigMap or Secret after a change; the Watch has KeepObjects.
+func (c Change) Content() ConfigMap {
+	var object map[string]any
+	if c.Type != Deleted {
+		_ = json.Unmarshal(c.Object.Object, &object) // kube has written it
+	}
+	return ContentOf(object)
 }
 
 // ConfigMapStore reads and writes one ConfigMap, or one Secret with values (D40), whose errors hold nothing of its
@@ -147,15 +160,7 @@ func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("read %s: %w", s, err)
 	}
-	return contentOrNone(object), nil
-}
-
-// contentOrNone is the zero value for an object that does not exist.
-func contentOrNone(object *unstructured.Unstructured) ConfigMap {
-	if object.GetResourceVersion() == "" {
-		return ConfigMap{}
-	}
-	return ContentOf(object.Object)
+	return ContentOf(object.Object), nil
 }
 
 // change writes what edit makes of the object, with other data; nil is nothing to write. It does both again while other
@@ -166,7 +171,7 @@ func (s ConfigMapStore) change(ctx context.Context, edit func(object *unstructur
 		if err != nil {
 			return err
 		}
-		content = contentOrNone(object)
+		content = ContentOf(object.Object)
 		data, err := edit(object, content)
 		if err != nil || data == nil {
 			return err
@@ -259,12 +264,7 @@ func (s ConfigMapStore) Watch(ctx context.Context, notify func(ConfigMap)) {
 	told := false
 	_, _ = s.client.watcher.Watch(ctx, spec, func(change Change) { // nothing is wrong with the spec
 		told = true
-		var object map[string]any
-		if change.Type != Deleted && json.Unmarshal(change.Object.Object, &object) == nil {
-			notify(ContentOf(object))
-			return
-		}
-		notify(ConfigMap{})
+		notify(change.Content())
 	}, func() {
 		if !told {
 			told = true
