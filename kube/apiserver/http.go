@@ -35,7 +35,7 @@ type Request struct {
 // (discovery.go).
 //
 // This file has what all verbs share, and the verbs with one answer; watch has a stream
-// (stream.go). A request goes through newRequest, review, its verb and answer, in one
+// (stream.go). A request goes through newRequest, review, its verb and shown, in one
 // goroutine.
 type request struct {
 	selection
@@ -82,7 +82,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.created {
 		code = http.StatusCreated
 	}
-	writeJSON(w, code, q.answer(answer))
+	if u, ok := answer.(*unstructured.Unstructured); ok {
+		answer = q.shown(u)
+	}
+	writeJSON(w, code, answer)
 }
 
 // review calls the observer of requests, which may refuse them: scenarios inject faults by that. A
@@ -282,56 +285,36 @@ func (q *request) deletion() deletion {
 }
 
 // list is all objects that are asked for, in the order of the storage of a cluster. There are no pages, whatever limit a
-// client sends: it gets all of them, as it may from any API server.
-func (q *request) list() *unstructured.UnstructuredList {
-	items, version := q.selected()
-	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": q.kind.String(), "kind": q.kind.name + "List"}, Items: items}
-	list.SetResourceVersion(strconv.FormatInt(version, 10))
+// client sends: it gets all of them, as it may from any API server. Objects of built-in kinds lack kind and apiVersion
+// there, as in answers of real API servers: a client that relies on them fails here, too.
+func (q *request) list() map[string]any {
+	objects, version := q.selected()
+	items := make([]any, 0, len(objects)) // not nil: in JSON it must be a list
+	for _, u := range objects {
+		item := q.shown(u)
+		if !q.kind.custom && !q.partial {
+			item = maps.Clone(item)
+			delete(item, "apiVersion")
+			delete(item, "kind")
+		}
+		items = append(items, item)
+	}
+	list := map[string]any{"apiVersion": q.kind.String(), "kind": q.kind.name + "List", "metadata": map[string]any{"resourceVersion": strconv.FormatInt(version, 10)}, "items": items}
+	if q.partial {
+		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+	}
 	return list
 }
 
 // selected are the objects that are asked for, and their version.
-func (q *request) selected() (list []unstructured.Unstructured, version int64) {
+func (q *request) selected() (list []*unstructured.Unstructured, version int64) {
 	objects, version := q.store.now()
 	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
 		if u := objects[at]; q.matches(at, u) {
-			list = append(list, *u)
+			list = append(list, u)
 		}
 	}
 	return list, version
-}
-
-// answer is an object, or a list, as the client wants to see it. Other answers, such as a Status,
-// are as they are.
-func (q *request) answer(answer any) any {
-	switch a := answer.(type) {
-	case *unstructured.Unstructured:
-		return q.shown(a)
-	case *unstructured.UnstructuredList:
-		items := make([]any, len(a.Items))
-		for i := range a.Items {
-			items[i] = q.item(&a.Items[i])
-		}
-		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
-		if q.partial {
-			out["apiVersion"], out["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
-		}
-		return out
-	}
-	return answer
-}
-
-// item is an object of a list. Objects of built-in kinds lack kind and apiVersion there, as in
-// answers of real API servers: a client that relies on them fails here, too.
-func (q *request) item(u *unstructured.Unstructured) map[string]any {
-	object := q.shown(u)
-	if q.kind.custom || q.partial {
-		return object
-	}
-	object = maps.Clone(object)
-	delete(object, "apiVersion")
-	delete(object, "kind")
-	return object
 }
 
 // shown is an object, or its subresource, in the version of the request. All versions of a kind

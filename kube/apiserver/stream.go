@@ -100,8 +100,8 @@ func watchLimit(query url.Values) time.Duration {
 // that asked for it receives a bookmark, which means that these are all objects.
 func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
 	list, version := q.selected()
-	for i := range list {
-		write("ADDED", &list[i])
+	for _, u := range list {
+		write("ADDED", u)
 	}
 	if isTrue(q.query.Get("sendInitialEvents")) {
 		mark := blank(q.kind)
