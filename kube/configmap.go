@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -55,9 +54,13 @@ func Older(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// ContentOf is what the operator reads of a ConfigMap or Secret. What has another type counts as absent.
+// ContentOf is what the operator reads of a ConfigMap or Secret; the zero value for one that was not stored. What has
+// another type counts as absent.
 func ContentOf(object map[string]any) ConfigMap {
 	u := unstructured.Unstructured{Object: object}
+	if u.GetResourceVersion() == "" {
+		return ConfigMap{}
+	}
 	c := ConfigMap{ResourceVersion: u.GetResourceVersion(), Data: map[string]string{}, ConfirmPurge: u.GetAnnotations()[ConfirmPurgeAnnotation]}
 	data, _, _ := unstructured.NestedStringMap(object, "data")
 	for key, text := range data {
@@ -68,6 +71,15 @@ func ContentOf(object map[string]any) ConfigMap {
 		c.Data[key] = text
 	}
 	return c
+}
+
+// Content is that of a ConfigMap or Secret after a change; the Watch has KeepObjects.
+func (c Change) Content() ConfigMap {
+	var object map[string]any
+	if c.Type != Deleted {
+		_ = json.Unmarshal(c.Object.Object, &object) // kube has written it
+	}
+	return ContentOf(object)
 }
 
 // ConfigMapStore reads and writes one ConfigMap, or one Secret with values (D40), whose errors hold nothing of its
@@ -148,15 +160,37 @@ func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("read %s: %w", s, err)
 	}
-	return contentOrNone(object), nil
+	return ContentOf(object.Object), nil
 }
 
-// contentOrNone is the zero value for an object that does not exist.
-func contentOrNone(object *unstructured.Unstructured) ConfigMap {
-	if object.GetResourceVersion() == "" {
-		return ConfigMap{}
+// change writes what edit makes of the object, with other data; nil is nothing to write. It does both again while other
+// writers are faster. It returns the content as written or, with an error of edit, as read.
+func (s ConfigMapStore) change(ctx context.Context, edit func(object *unstructured.Unstructured, read ConfigMap) (data map[string]string, err error)) (content ConfigMap, err error) {
+	err = retryOnConflict(func() error {
+		object, err := s.get(ctx)
+		if err != nil {
+			return err
+		}
+		content = ContentOf(object.Object)
+		data, err := edit(object, content)
+		if err != nil || data == nil {
+			return err
+		}
+		if !maps.Equal(data, content.Data) {
+			if err := writable(object, data); err != nil {
+				return err
+			}
+		}
+		written, err := s.put(ctx, object, data)
+		if err == nil {
+			content = written
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("write %s: %w", s, err)
 	}
-	return ContentOf(object.Object)
+	return content, err
 }
 
 // Write sets the keys of set (nil deletes the key) and leaves
@@ -169,109 +203,46 @@ func contentOrNone(object *unstructured.Unstructured) ConfigMap {
 // of base, nothing is written and the ConfigMap as read is returned with
 // ErrConflict – unless the key has the wanted text already, as after a write
 // whose answer was lost. Changes of other keys by others are no conflict: the
-// write is repeated on top of them until ctx ends.
-//
-// It does not give up after some attempts, as retryOnConflict does: many writers of other keys must not fail the run
-// of a hook.
+// write is repeated on top of them.
 func (s ConfigMapStore) Write(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	pause := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: time.Second}
-	for {
-		content, err := s.tryWrite(ctx, base, set)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // look again at what the other writer has left
-			if err = sleep(ctx, pause.Step()); err == nil {
-				continue
-			}
+	return s.change(ctx, func(_ *unstructured.Unstructured, read ConfigMap) (map[string]string, error) {
+		current := read.Data
+		if !read.Exists() {
+			current = base // what was in force comes back together with the change (P1)
 		}
-		if err != nil {
-			err = fmt.Errorf("write %s: %w", s, err)
+		next, err := mergeKeys(current, base, set)
+		if err != nil || maps.Equal(next, current) { // also after a write whose answer was lost
+			return nil, err
 		}
-		return content, err
-	}
-}
-
-// tryWrite reads once and writes once. A conflict of the API server is returned as it is; only one
-// of the keys in set is ErrConflict, with the content that has it.
-func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	object, err := s.get(ctx)
-	if err != nil {
-		return ConfigMap{}, err
-	}
-	content := contentOrNone(object)
-	current := content.Data
-	if !content.Exists() {
-		current = base // what was in force comes back together with the change (P1)
-	}
-	next, err := mergeKeys(current, base, set)
-	if err != nil || maps.Equal(next, current) {
-		return content, err // also after a write whose answer was lost
-	}
-	if err := writable(object, next); err != nil {
-		return ConfigMap{}, err
-	}
-	return s.put(ctx, object, next)
+		return next, nil
+	})
 }
 
 // Update replaces the data of the ConfigMap that was read, or creates it when there was none.
-// It returns [ErrConflict] if another writer has changed it since it was read. The object is read again
-// because read lacks the parts that must stay: labels, annotations and binary data. Its version, which is
-// empty for an absent one, must be that of read; the API server checks the time after that. The annotation
+// It returns [ErrConflict] if another writer has changed it since it was read. The annotation
 // [ConfirmPurgeAnnotation] is set to confirm, unless that is empty.
 func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string, confirm string) (ConfigMap, error) {
-	object, err := s.get(ctx)
-	if err == nil && object.GetResourceVersion() != read.ResourceVersion {
-		err = ErrConflict
-	}
-	if err == nil {
-		err = writable(object, data)
-	}
-	var written ConfigMap
-	if err == nil {
-		if confirm != "" {
-			setConfirmation(object, confirm)
+	return s.change(ctx, func(object *unstructured.Unstructured, now ConfigMap) (map[string]string, error) {
+		if now.ResourceVersion != read.ResourceVersion {
+			return nil, ErrConflict
 		}
-		written, err = s.put(ctx, object, data)
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		err = ErrConflict
-	}
-	if err != nil {
-		return ConfigMap{}, fmt.Errorf("write %s: %w", s, err)
-	}
-	return written, nil
-}
-
-// setConfirmation sets the annotation, or removes it for an empty text.
-func setConfirmation(object *unstructured.Unstructured, text string) {
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[ConfirmPurgeAnnotation] = text
-	if text == "" {
-		delete(annotations, ConfirmPurgeAnnotation)
-	}
-	object.SetAnnotations(annotations)
+		if confirm != "" {
+			_ = unstructured.SetNestedField(object.Object, confirm, "metadata", "annotations", ConfirmPurgeAnnotation)
+		}
+		return data, nil
+	})
 }
 
 // RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
 // unless it has another value by now. It returns what is there then.
 func (s ConfigMapStore) RemoveConfirmation(ctx context.Context, value string) (left ConfigMap, err error) {
-	err = retryOnConflict(func() error {
-		object, err := s.get(ctx)
-		if err != nil {
-			return err
+	return s.change(ctx, func(object *unstructured.Unstructured, read ConfigMap) (map[string]string, error) {
+		if !read.Exists() || read.ConfirmPurge != value {
+			return nil, nil
 		}
-		if left = contentOrNone(object); !left.Exists() || left.ConfirmPurge != value {
-			return nil
-		}
-		setConfirmation(object, "")
-		left, err = s.put(ctx, object, left.Data)
-		return err
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", ConfirmPurgeAnnotation)
+		return read.Data, nil
 	})
-	if err != nil {
-		return left, fmt.Errorf("change annotation %s of %s: %w", ConfirmPurgeAnnotation, s, err)
-	}
-	return left, nil
 }
 
 // Watch calls notify with the object as it is first seen, and then
@@ -293,12 +264,7 @@ func (s ConfigMapStore) Watch(ctx context.Context, notify func(ConfigMap)) {
 	told := false
 	_, _ = s.client.watcher.Watch(ctx, spec, func(change Change) { // nothing is wrong with the spec
 		told = true
-		var object map[string]any
-		if change.Type != Deleted && json.Unmarshal(change.Object.Object, &object) == nil {
-			notify(ContentOf(object))
-			return
-		}
-		notify(ConfigMap{})
+		notify(change.Content())
 	}, func() {
 		if !told {
 			told = true

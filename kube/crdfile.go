@@ -18,7 +18,6 @@ import (
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -46,7 +45,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		if o.Skips(file.Name) {
 			continue
 		}
-		found, err := parseDefinitionFile(file.Name, file.Data, o.Labels, true)
+		found, err := parseDefinitionFile(file.Name, file.Data, o.Labels)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", file.Name, err))
 		}
@@ -57,7 +56,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		errs = append(errs, err)
 		for _, file := range files {
 			shown := o.shows(file)
-			found, err := readDefinitionFile(file, shown, o.Labels, o.Published != nil && o.Published(dir))
+			found, err := readDefinitionFile(file, shown, o.Labels)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", shown, err))
 			}
@@ -137,7 +136,7 @@ func (o CRDOptions) shows(path string) string {
 	return o.Shown(path)
 }
 
-func readDefinitionFile(file, shown string, labels map[string]string, published bool) ([]crdSource, error) {
+func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSource, error) {
 	data, err := readDefinitionText(file)
 	if about, ok := errors.AsType[*fs.PathError](err); ok {
 		err = about.Err // the caller names the file
@@ -145,23 +144,32 @@ func readDefinitionFile(file, shown string, labels map[string]string, published 
 	if err != nil {
 		return nil, err
 	}
-	return parseDefinitionFile(shown, data, labels, published)
+	return parseDefinitionFile(shown, data, labels)
 }
 
-func parseDefinitionFile(file string, data []byte, labels map[string]string, published bool) ([]crdSource, error) {
-	objects, err := parseDefinitions(data, published)
-	if err != nil {
-		return nil, err
-	}
-	var all []crdSource
-	for _, object := range objects {
-		d := crdSource{file: file, name: object.GetName(), object: object}
-		if err := d.complete(labels); err != nil {
-			return nil, err
+// parseDefinitionFile reads a YAML stream that may hold nothing but CustomResourceDefinitions, or lists of them.
+func parseDefinitionFile(file string, data []byte, labels map[string]string) (all []crdSource, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
 		}
-		all = append(all, d)
+		var found []*unstructured.Unstructured
+		if err == nil {
+			found, err = parseDefinition(document)
+		}
+		for _, object := range found {
+			d := crdSource{file: file, name: object.GetName(), object: object}
+			if err == nil {
+				err = d.complete(labels)
+			}
+			all = append(all, d)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", number, err)
+		}
 	}
-	return all, nil
 }
 
 // What a file of definitions, and each document in it, may have, in bytes: the API server takes
@@ -191,42 +199,15 @@ func readDefinitionText(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, info.Size())) // not more if it grows meanwhile
 }
 
-// parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or
-// lists of them. It continues after a wrong document, so that one attempt shows all mistakes; a
-// stream that cannot be divided into documents ends it.
-func parseDefinitions(data []byte, published bool) ([]*unstructured.Unstructured, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	var objects []*unstructured.Unstructured
-	var errs []error
-	for number := 1; ; number++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, errors.Join(errs...)
-		}
-		if err != nil {
-			return nil, err
-		}
-		found, err := parseDefinition(document, published)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("document %d: %w", number, err))
-		}
-		objects = append(objects, found...)
-	}
-}
-
 // parseDefinition returns no object for a document with nothing but comments, and several for a
-// list. Of duplicate keys in what others have published the last one wins, as with kubectl and Helm. It
+// list. Of duplicate keys the last one wins, as with kubectl and Helm. It
 // bounds the document before and after aliases are written out: the YAML library would expand a few lines
 // to more than there is memory.
-func parseDefinition(document []byte, published bool) ([]*unstructured.Unstructured, error) {
+func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
 	if len(document) > maxCRD {
 		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server accepts", len(document), maxCRD>>20)
 	}
-	toJSON := objectpatch.YAMLToJSON
-	if published {
-		toJSON = objectpatch.PublishedToJSON
-	}
-	data, err := toJSON(document)
+	data, err := objectpatch.YAMLToJSON(document)
 	if err != nil {
 		return nil, err
 	}
@@ -245,16 +226,18 @@ func parseDefinition(document []byte, published bool) ([]*unstructured.Unstructu
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, checkDefinition(object)
 	}
+	list, err := object.ToList()
+	if err != nil {
+		return nil, err
+	}
 	var items []*unstructured.Unstructured
-	err = object.EachListItem(func(o runtime.Object) error {
-		item, ok := o.(*unstructured.Unstructured)
-		if !ok {
-			return errors.New("an item of the list is not an object")
+	for i := range list.Items {
+		if err := checkDefinition(&list.Items[i]); err != nil {
+			return nil, err
 		}
-		items = append(items, item)
-		return checkDefinition(item)
-	})
-	return items, err
+		items = append(items, &list.Items[i])
+	}
+	return items, nil
 }
 
 // checkDefinition refuses what would reach the API server as another kind, or fail there with an
@@ -315,10 +298,9 @@ func (d *crdSource) complete(labels map[string]string) error {
 	return nil
 }
 
-// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies
-// them; published as in CRDOptions.
-func Definitions(file string, published bool) (objects []map[string]any, err error) {
-	found, err := readDefinitionFile(file, file, nil, published)
+// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies them.
+func Definitions(file string) (objects []map[string]any, err error) {
+	found, err := readDefinitionFile(file, file, nil)
 	for _, d := range found {
 		objects = append(objects, d.object.Object)
 	}

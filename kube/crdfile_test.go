@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,56 +70,26 @@ func TestCRDFiles(t *testing.T) {
 	}
 }
 
-// M1: a key may override a merged one, as with kubectl. A key that is there twice is a mistake in the module's own
-// files, and in published ones the last one counts.
-func TestRepeatedKeysInDefinitions(t *testing.T) {
-	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec:\n  a: &a {type: string, text: merged}\n"
-	for name, c := range map[string]struct{ text, own, published string }{
-		"an override":                    {"  b: {<<: *a, text: own}\n", "own", "own"},
-		"only merged":                    {"  b: {<<: *a}\n", "merged", "merged"},
-		"two sources":                    {"  b: {<<: [*a, {text: other}]}\n", "merged", "merged"},
-		"twice":                          {"  b: {text: one, text: two}\n", `document 1: line 6: key "text" is already set in line 6`, "two"},
-		"twice next to a merge":          {"  b: {<<: *a, text: one, text: two}\n", `document 1: line 6: key "text" is already set in line 6`, "two"},
-		"twice in what is merged":        {"  c: &c {text: one, text: two}\n  b: {<<: *c}\n", `line 6: key "text" is already set in line 6`, "two"},
-		"a quoted merge key is a string": {"  b: {\"<<\": {x: y}, text: own}\n", "own", "own"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "a.yaml")
-			if err := os.WriteFile(file, []byte(head+c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			for published, want := range map[bool]string{false: c.own, true: c.published} {
-				found, err := kube.Definitions(file, published)
-				got := fmt.Sprint(err)
-				if err == nil {
-					got, _, _ = unstructured.NestedString(found[0], "spec", "b", "text")
-				}
-				if err == nil && got != want || !strings.Contains(got, want) {
-					t.Errorf("published %v: got %s, want %s", published, got, want)
-				}
-			}
-		})
-	}
-}
-
-// M1: JSON is read as JSON, also with what YAML lacks: an escaped slash, surrogate pairs, tabs.
-func TestDefinitionsInJSON(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "a.json")
-	const head = "{\n\t\"apiVersion\": \"apiextensions.k8s.io\\/v1\", \"kind\": \"CustomResourceDefinition\", \"metadata\": {\"name\": \"a.b\"},\n"
+// M1: definitions are read as kubectl reads them: a key may override a merged one, of a key that is there twice the last
+// one counts, and JSON is read as JSON, also with what YAML lacks: an escaped slash, surrogate pairs, tabs.
+func TestDefinitions(t *testing.T) {
+	const yaml = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec:\n  a: &a {text: merged}\n"
+	const json = "{\n\t\"apiVersion\": \"apiextensions.k8s.io\\/v1\", \"kind\": \"CustomResourceDefinition\", \"metadata\": {\"name\": \"a.b\"},\n"
 	for text, want := range map[string]string{
-		"\"spec\": {\"text\": \"\\ud83d\\ude00\", \"n\": 12345678901234}}": "😀 12345678901234",
-		"\"spec\": {\"text\": \"a\",\n\"text\": \"b\", \"n\": 1}}":         `document 1: duplicate field "spec.text"`,
+		yaml + "  b: {<<: *a, text: own}\n":  "own",
+		yaml + "  b: {<<: *a}\n":             "merged",
+		yaml + "  b: {text: 1, text: two}\n": "two",
+		json + "\"spec\": {\"b\": {\"text\": \"\\ud83d\\ude00\", \"n\": 12345678901234}}}": "😀",
 	} {
-		if err := os.WriteFile(file, []byte(head+text), 0o600); err != nil {
+		file := filepath.Join(t.TempDir(), "a.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		found, err := kube.Definitions(file, false)
-		got := fmt.Sprint(err)
-		if err == nil {
-			spec, _, _ := unstructured.NestedMap(found[0], "spec")
-			got = fmt.Sprint(spec["text"], " ", spec["n"])
+		found, err := kube.Definitions(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got != want {
+		if got, _, _ := unstructured.NestedString(found[0], "spec", "b", "text"); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

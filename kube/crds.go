@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -21,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 )
 
 const (
@@ -46,9 +43,6 @@ type CRDOptions struct {
 	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
 	// its path below the directory; nil: no file.
 	Ignored func(dir string) (func(file string) bool, error)
-	// Published reports whether the chart in a directory is one that others have published, so that duplicate
-	// keys in its crds/ are read as kubectl reads them; nil: none is. Subcharts are.
-	Published func(dir string) bool
 	// Shown names a path in errors and logs; nil: as it is.
 	Shown func(path string) string
 }
@@ -80,22 +74,9 @@ func WithProgress(ctx context.Context, progress func(done, total int)) context.C
 // whose file has not changed since costs one request for its metadata. Errors name the file; the
 // definitions of other files are installed. The next call continues where this one ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
-	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log}.ensure(ctx, o, dirs)
-}
-
-// crdInstaller brings CustomResourceDefinitions to the cluster. It has the parts of a Client that
-// it needs.
-type crdInstaller struct {
-	metadata metadata.Interface
-	dynamic  dynamic.Interface
-	kinds    *kinds
-	log      *slog.Logger
-}
-
-// ensure is EnsureCRDs. The definitions are independent of each other, so the failure of one must
-// not cancel the others (M4): the functions of the group return nil, and each has its own place in
-// changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
-func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (written map[string]string, err error) {
+	// The definitions are independent of each other, so the failure of one must
+	// not cancel the others (M4): the functions of the group return nil, and each has its own place in
+	// changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
 	all, unread := readDefinitions(o, dirs)
 	all = c.withoutDuplicates(all)
 	changed := make([]bool, len(all))
@@ -111,7 +92,7 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 					progress(n, len(all))
 				}
 			}()
-			if changed[i], errs[i] = c.ensureOne(ctx, d); errs[i] != nil {
+			if changed[i], errs[i] = c.ensureCRD(ctx, d); errs[i] != nil {
 				errs[i] = fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(errs[i]))
 			}
 			return nil
@@ -156,7 +137,7 @@ func Unavailable(err error) bool {
 
 // withoutDuplicates keeps the last of several files with the same definition, and logs the others:
 // modules that ship the same CRD do not stop the run.
-func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {
+func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
 	var kept []crdSource
 	for _, d := range all {
 		i := slices.IndexFunc(kept, func(k crdSource) bool { return k.name == d.name })
@@ -172,14 +153,14 @@ func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {
 	return kept
 }
 
-// ensureOne applies one definition unless the cluster has it; it returns when its kind is
+// ensureCRD applies one definition unless the cluster has it; it returns when its kind is
 // established. It looks at the metadata first, because definitions are large: hundreds of kilobytes
 // for each module at each reload would be read only to find that nothing is to be done.
-func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool, err error) {
+func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err error) {
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		err := c.apply(ctx, d, d.object)
+		err := c.applyCRD(ctx, d, d.object)
 		return err == nil, err
 	case err != nil:
 		return false, err
@@ -200,7 +181,7 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 	}
 	next := d.object.DeepCopy()
 	keepConversion(next, live)
-	err = c.apply(ctx, d, next)
+	err = c.applyCRD(ctx, d, next)
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "storedVersions") {
 		err = fmt.Errorf("%w; until then keep the version in the file, with served: false (M3)", plain(err))
 	}
@@ -210,7 +191,7 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 // isServed reports whether the kinds of a definition are served, according to the cached discovery; that
 // costs no request while they are. The plural is compared because another definition may serve the
 // same kind.
-func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {
+func (c *Client) isServed(ctx context.Context, d crdSource) bool {
 	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
 	for _, version := range servedKinds(d.object) {
 		found, err := c.kinds.resolve(ctx, version.apiVersion, version.name, false)
@@ -221,9 +202,9 @@ func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {
 	return true
 }
 
-// apply writes next by server-side apply, and waits until it is established. Force takes over
+// applyCRD writes next by server-side apply, and waits until it is established. Force takes over
 // fields of the file that other managers hold; fields that the file does not have stay theirs (M3).
-func (c crdInstaller) apply(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
+func (c *Client) applyCRD(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if err != nil {
 		return err
@@ -231,62 +212,42 @@ func (c crdInstaller) apply(ctx context.Context, d crdSource, next *unstructured
 	return c.awaitEstablished(ctx, d.name)
 }
 
-// keepConversion keeps what others set at run time: the whole conversion where
-// they chose its strategy, else the certificates that they put into ours (M3).
+// keepConversion keeps a conversion whose strategy others set at run time (M3): the apply would mix it with that of the
+// file. Certificates that they put into that of the file stay by themselves.
 func keepConversion(next, live *unstructured.Unstructured) {
-	current, ok, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
-	if !ok || current["strategy"] != "Webhook" {
-		return
-	}
-	bundle := []string{"spec", "conversion", "webhook", "clientConfig", "caBundle"}
-	// An apply does not merge the two strategies: without a copy, the one of the file would win.
-	if ownedByOthers(live, "spec", "conversion", "strategy") {
-		_ = unstructured.SetNestedMap(next.Object, current, "spec", "conversion")
-		return
-	}
-	_, wanted, _ := unstructured.NestedMap(next.Object, bundle[:4]...)
-	value, set, _ := unstructured.NestedString(live.Object, bundle...)
-	if wanted && set && ownedByOthers(live, bundle...) {
-		_ = unstructured.SetNestedField(next.Object, value, bundle...)
-	}
-}
-
-// ownedByOthers reports whether another writer set a field, by the entries that the API server
-// keeps of each field manager: trees in which each key has the prefix "f:".
-func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == crdManager || entry.FieldsV1 == nil {
-			continue
-		}
+	current, _, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
+	theirs := slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
+		if e.Manager != crdManager && e.FieldsV1 != nil {
+			_ = json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields)
 		}
-		at, owned := fields, true
-		for _, name := range path {
-			if at, owned = at["f:"+name].(map[string]any); !owned {
-				break
-			}
-		}
-		if owned {
-			return true
-		}
+		_, owned, _ := unstructured.NestedMap(fields, "f:spec", "f:conversion", "f:strategy")
+		return owned
+	})
+	if theirs && current["strategy"] == "Webhook" {
+		_ = unstructured.SetNestedMap(next.Object, current, "spec", "conversion")
 	}
-	return false
 }
 
 // awaitEstablished waits for the API server to take the definition into use.
-func (c crdInstaller) awaitEstablished(ctx context.Context, name string) error {
+func (c *Client) awaitEstablished(ctx context.Context, name string) error {
 	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
 		live, err := c.dynamic.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		conditions := conditionsOf(live)
-		if refused, ok := conditions["NamesAccepted"]; ok && refused["status"] == "False" {
-			return false, fmt.Errorf("its names are refused: %v", refused["message"])
+		established := false
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		for _, entry := range conditions {
+			condition, _ := entry.(map[string]any)
+			switch {
+			case condition["type"] == "NamesAccepted" && condition["status"] == "False":
+				return false, fmt.Errorf("its names are refused: %v", condition["message"])
+			case condition["type"] == "Established":
+				established = condition["status"] == "True"
+			}
 		}
-		return conditions["Established"]["status"] == "True", nil
+		return established, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return fmt.Errorf("it is not established after %s", crdLimit)
@@ -294,41 +255,20 @@ func (c crdInstaller) awaitEstablished(ctx context.Context, name string) error {
 	return err
 }
 
-// conditionsOf returns the conditions of the status by type; none is an empty map, in which each
-// status reads as nil.
-func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
-	byType := map[string]map[string]any{}
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, entry := range list {
-		condition, _ := entry.(map[string]any)
-		if name, ok := condition["type"].(string); ok {
-			byType[name] = condition
-		}
-	}
-	return byType
-}
-
 // awaitServed waits until discovery lists the kinds, which it does a moment after they are
 // established; the answer then serves the watches, too (M6). Each look is a discovery of its own,
 // because the one that is kept lacks the kinds. One that was listed once does not need to be listed
 // with the others: of several API servers each has them at another time.
-func (c crdInstaller) awaitServed(ctx context.Context, fresh []crdSource) error {
-	missing := map[string]string{} // "apiVersion/kind" → file
-	for _, d := range fresh {
-		for _, version := range servedKinds(d.object) {
-			missing[version.apiVersion+"/"+version.name] = d.file
-		}
-	}
+func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) error {
 	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
-		served, err := c.kinds.refresh(ctx)
-		if err != nil {
+		if err := c.kinds.refresh(ctx); err != nil {
 			return false, err
 		}
-		maps.DeleteFunc(missing, func(label, _ string) bool { return served[label] })
-		return len(missing) == 0, nil
+		fresh = slices.DeleteFunc(fresh, func(d crdSource) bool { return c.isServed(ctx, d) })
+		return len(fresh) == 0, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("kinds are not served %s after their CRDs were established: %v", crdLimit, slices.Sorted(maps.Keys(missing)))
+		return fmt.Errorf("the kinds of %s are not served %s after it was established", fresh[0].name, crdLimit)
 	}
 	return err
 }

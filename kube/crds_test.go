@@ -248,7 +248,7 @@ func TestEnsureCRDsWaitsAgain(t *testing.T) {
 	}
 
 	c.file("b.yaml", "")
-	c.client.kinds.index, c.client.kinds.fetched = newKindIndex(nil, nil, nil), time.Now()
+	c.client.kinds.known, c.client.kinds.fetched = nil, time.Now()
 	c.ensure(c.name()) // M6: who asks must learn of it
 	c.ensure()
 }
@@ -270,14 +270,13 @@ func FuzzParseDefinitions(f *testing.F) {
 	f.Add([]byte("metadata: 1\nkind: CustomResourceDefinition\n---\n- a\n"))
 	f.Add([]byte("kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1\nmetadata: {name: a, labels: {a: 1}}\nspec: {}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		objects, err := parseDefinitions(data, len(data)%2 == 0)
+		found, err := parseDefinitionFile("crds/a.yaml", data, map[string]string{"a": "b"})
 		if err != nil {
 			return
 		}
-		for _, o := range objects {
-			d := crdSource{name: o.GetName(), object: o}
-			if d.complete(map[string]string{"a": "b"}) == nil && (d.hash == "" || o.GetAnnotations()[crdHash] != d.hash) {
-				t.Errorf("no hash on %v", o)
+		for _, d := range found {
+			if d.hash == "" || d.object.GetAnnotations()[crdHash] != d.hash {
+				t.Errorf("no hash on %v", d.object)
 			}
 		}
 	})

@@ -77,12 +77,11 @@ func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 	if err != nil {
 		return d, fmt.Errorf("read the version of the API server: %w", err)
 	}
-	groups, lists, err := c.kinds.server.list(ctx)
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
-		return d, fmt.Errorf("discover the kinds of the API server: %w", err)
+	lists, failed, err := c.kinds.ask(ctx)
+	if err != nil {
+		return d, err
 	}
-	d.Kinds = preferredFirst(groups, lists)
+	d.Kinds = lists
 	d.Away = slices.SortedFunc(maps.Keys(failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
 	return d, nil
 }

@@ -217,14 +217,14 @@ func newSourceBench(t testing.TB) *sourceBench {
 
 // watch attaches a Watch that has this source only.
 func (b *sourceBench) watch(spec Spec) *listener {
-	w := newWatch(b.watcher, spec, selection{})
-	w.settled = true
+	l := &listener{t: b.t, synced: make(chan struct{}, 2)}
+	w := newWatch(b.watcher, spec, selection{}, l.notify, l.complete)
+	w.settled, l.watch = true, w
 	p := &part{watch: w, source: b.source}
 	w.parts[scope{}] = p
-	l := &listener{t: b.t, watch: w, synced: make(chan struct{}, 2)}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	w.cancel = cancel
-	go w.deliver(ctx, l.notify, l.complete)
+	go w.deliver(ctx)
 	b.source.attach(p)
 	return l
 }

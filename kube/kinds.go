@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +25,9 @@ var errNoKind = errors.New("the API server has no such kind")
 // kind is a resource of the API server as hooks name it.
 type kind struct {
 	resource   schema.GroupVersionResource
-	name       string // as the API writes it: Pod
+	name       string   // as the API writes it: Pod
+	singular   string   // this and the short names are other words for it, as is the resource
+	short      []string // none for a kind that was not discovered, which is not looked up
 	namespaced bool
 	watchable  bool
 }
@@ -40,8 +41,11 @@ type kinds struct {
 	server catalog
 
 	mu      sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
-	index   *kindIndex // the last answer; nil: none yet. An index never changes
-	fetched time.Time  // when index was made
+	fetched time.Time  // when the last answer came; zero: none yet
+	// known is that answer, in the server's order, preferred versions first, so that the first match of a rank is the
+	// right one. A kind is in it once for each version.
+	known  []kind
+	failed map[schema.GroupVersion]error // groups whose server did not answer
 }
 
 func newKinds(server catalog) *kinds { return &kinds{server: server} }
@@ -54,74 +58,63 @@ func newKinds(server catalog) *kinds { return &kinds{server: server} }
 func (k *kinds) resolve(ctx context.Context, apiVersion, word string, fresh bool) (kind, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.index != nil && !(fresh && k.due()) {
-		if found, ok := k.index.find(apiVersion, word); ok {
+	due := k.fetched.IsZero() || time.Since(k.fetched) >= discoveryInterval
+	if !(fresh && due) {
+		if found, ok := k.find(apiVersion, word); ok {
 			return found, nil
 		}
 	}
-	if k.due() {
+	if due {
 		if err := k.discover(ctx); err != nil {
-			return kind{}, fmt.Errorf("discover the kinds of the API server: %w", err)
+			return kind{}, err
 		}
 	}
-	if found, ok := k.index.find(apiVersion, word); ok {
+	if found, ok := k.find(apiVersion, word); ok {
 		return found, nil
 	}
-	return kind{}, k.index.missing(apiVersion, word)
+	return kind{}, k.missing(apiVersion, word)
 }
 
-// due reports whether discovery may be asked again. Called with k.mu, as discover.
-func (k *kinds) due() bool {
-	return k.index == nil || time.Since(k.fetched) >= discoveryInterval
-}
-
-// refresh runs discovery and returns all kinds that are served, as
-// "apiVersion/kind".
-func (k *kinds) refresh(ctx context.Context) (map[string]bool, error) {
+// refresh runs discovery.
+func (k *kinds) refresh(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.discover(ctx); err != nil {
-		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
-	}
-	served := map[string]bool{}
-	for _, found := range k.index.kinds {
-		served[kindLabel(found.apiVersion(), found.name)] = true
-	}
-	return served, nil
+	return k.discover(ctx)
 }
 
-// discover replaces the index. After an error the old one stays, and is good for all kinds in it.
+// discover replaces what is known. After an error that stays, and is good for all kinds in it. Called with the lock, as
+// what follows.
 func (k *kinds) discover(ctx context.Context) error {
-	groups, lists, err := k.server.list(ctx)
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && (!partial || ctx.Err() != nil) {
-		return err // at the end of ctx, groups look as if they were away
+	lists, failed, err := k.ask(ctx)
+	if err != nil {
+		return err
 	}
-	k.index = newKindIndex(groups, lists, failed)
-	k.fetched = time.Now()
+	k.known, k.failed, k.fetched = nil, failed, time.Now()
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // a server that cannot spell its own group serves nothing that can be requested
+		}
+		for _, r := range list.APIResources {
+			if !strings.Contains(r.Name, "/") { // else it is a subresource
+				k.known = append(k.known, kind{
+					resource: gv.WithResource(r.Name), name: r.Kind, singular: r.SingularName, short: r.ShortNames, namespaced: r.Namespaced,
+					watchable: slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch"),
+				})
+			}
+		}
+	}
 	return nil
 }
 
-// kindIndex is one answer of discovery: the kinds in the server's order, preferred versions first,
-// so that the first match of a rank is the right one. A kind is in it once for each version.
-type kindIndex struct {
-	kinds  []kind
-	words  []words                       // words[i] are those of kinds[i]
-	failed map[schema.GroupVersion]error // groups whose server did not answer
-}
-
-// words are the names, other than the kind, that a resource answers to.
-type words struct {
-	plural, singular string
-	short            []string
-}
-
-func newKindIndex(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error) *kindIndex {
-	x := &kindIndex{failed: failed}
-	for _, list := range preferredFirst(groups, lists) {
-		x.add(list.GroupVersion, list.APIResources)
+// ask returns what discovery lists, and the groups whose server does not answer.
+func (k *kinds) ask(ctx context.Context) (lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error, err error) {
+	groups, lists, err := k.server.list(ctx)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
+		return nil, nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
-	return x
+	return preferredFirst(groups, lists), failed, nil
 }
 
 // preferredFirst orders the lists of resources by group, and within it by preference.
@@ -146,40 +139,15 @@ func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) 
 	return ordered
 }
 
-func (x *kindIndex) add(groupVersion string, resources []metav1.APIResource) {
-	gv, err := schema.ParseGroupVersion(groupVersion)
-	if err != nil {
-		return // a server that cannot spell its own group serves nothing that can be requested
-	}
-	for _, r := range resources {
-		if strings.Contains(r.Name, "/") {
-			continue // a subresource
-		}
-		x.kinds = append(x.kinds, kind{
-			resource:   gv.WithResource(r.Name),
-			name:       r.Kind,
-			namespaced: r.Namespaced,
-			watchable:  slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch"),
-		})
-		x.words = append(x.words, words{plural: r.Name, singular: r.SingularName, short: r.ShortNames})
-	}
-}
-
 // find returns the kind that the word names best; of several the first.
-func (x *kindIndex) find(apiVersion, word string) (kind, bool) {
-	best, bestRank := -1, unmatched
-	for i, k := range x.kinds {
-		if apiVersion != "" && k.apiVersion() != apiVersion {
-			continue
-		}
-		if r := rank(k.name, x.words[i], word); r < bestRank {
-			best, bestRank = i, r
+func (k *kinds) find(apiVersion, word string) (best kind, found bool) {
+	bestRank := unmatched
+	for _, known := range k.known {
+		if r := known.rank(word); r < bestRank && (apiVersion == "" || known.apiVersion() == apiVersion) {
+			best, bestRank = known, r
 		}
 	}
-	if best < 0 {
-		return kind{}, false
-	}
-	return x.kinds[best], true
+	return best, bestRank < unmatched
 }
 
 // unmatched is the rank of a resource that does not answer to the word.
@@ -187,17 +155,17 @@ const unmatched = 5
 
 // rank orders the ways in which a word can name a resource: 'Pod' is the core
 // kind even where another API calls its resource 'pods' as well.
-func rank(kindName string, w words, word string) int {
+func (k kind) rank(word string) int {
 	switch {
-	case kindName == word:
+	case k.name == word:
 		return 0
-	case strings.EqualFold(kindName, word):
+	case strings.EqualFold(k.name, word):
 		return 1
-	case strings.EqualFold(w.plural, word):
+	case strings.EqualFold(k.resource.Resource, word):
 		return 2
-	case w.singular != "" && strings.EqualFold(w.singular, word):
+	case k.singular != "" && strings.EqualFold(k.singular, word):
 		return 3
-	case slices.ContainsFunc(w.short, func(s string) bool { return strings.EqualFold(s, word) }):
+	case slices.ContainsFunc(k.short, func(s string) bool { return strings.EqualFold(s, word) }):
 		return 4
 	default:
 		return unmatched
@@ -205,10 +173,10 @@ func rank(kindName string, w words, word string) int {
 }
 
 // missing distinguishes a kind that does not exist from one that cannot be looked up: when an
-// aggregated API is away, its kinds are not gone.
-func (x *kindIndex) missing(apiVersion, word string) error {
-	var away []string
-	for gv := range maps.Keys(x.failed) {
+// aggregated API is away, its kinds are not gone. A kind in a version that is not served is answered with those that are.
+func (k *kinds) missing(apiVersion, word string) error {
+	var away, served []string
+	for gv := range k.failed {
 		if apiVersion == "" || gv.String() == apiVersion {
 			away = append(away, gv.String())
 		}
@@ -218,22 +186,16 @@ func (x *kindIndex) missing(apiVersion, word string) error {
 		slices.Sort(away)
 		return fmt.Errorf("find %s: the API server cannot list the kinds of %s", name, strings.Join(away, ", "))
 	}
-	if versions := x.versionsOf(word); apiVersion != "" && len(versions) > 0 {
-		return fmt.Errorf("find %s: %w; it is served in %s", name, errNoKind, strings.Join(versions, ", "))
-	}
-	return fmt.Errorf("find %s: %w", name, errNoKind)
-}
-
-// versionsOf lists the API versions in which a kind is served.
-func (x *kindIndex) versionsOf(word string) []string {
-	var versions []string
-	for i, k := range x.kinds {
-		if rank(k.name, x.words[i], word) != unmatched {
-			versions = append(versions, k.apiVersion())
+	for _, known := range k.known {
+		if known.rank(word) != unmatched {
+			served = append(served, known.apiVersion())
 		}
 	}
-	slices.Sort(versions)
-	return slices.Compact(versions)
+	if apiVersion != "" && len(served) > 0 {
+		slices.Sort(served)
+		return fmt.Errorf("find %s: %w; it is served in %s", name, errNoKind, strings.Join(slices.Compact(served), ", "))
+	}
+	return fmt.Errorf("find %s: %w", name, errNoKind)
 }
 
 // kindLabel names a kind in messages.

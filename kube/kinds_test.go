@@ -166,7 +166,7 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		newWatch(watcher, Spec{Kind: "Gadget"}, selection{}).awaitKind(ctx)
+		newWatch(watcher, Spec{Kind: "Gadget"}, selection{}, nil, nil).awaitKind(ctx)
 	}()
 	await(t, "the end of the search", ended)
 }
@@ -176,14 +176,12 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 func TestKindsAfterAnOutageMaySettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSourceBench(t)
-		k := &kindWatch{ready: make(chan struct{}), Watch: b.watch(Spec{}).watch}
-		close(k.ready)
+		k, watches := newKindWatches(nil), []*Watch{b.watch(Spec{}).watch}
 		b.list("1")
-		k.change()
 		quiet := func(want bool) {
 			t.Helper()
 			learned := time.Now().Add(time.Millisecond) // right after this
-			if got := k.quiet(t.Context(), learned); got != want {
+			if got := k.quiet(watches, learned); got != want {
 				t.Errorf("what is learned now is taken for true: %v, want %v", got, want)
 			}
 		}

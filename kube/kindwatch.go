@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,9 +28,11 @@ type kindWatches struct {
 	mu      sync.Mutex
 	holders int
 	stop    context.CancelFunc
-	watches []*kindWatch  // nil while nobody holds them
+	watches []*Watch      // nil while nobody holds them
+	ready   chan struct{} // closed when the first request of each has succeeded or failed
 	changed chan struct{} // closed at the next change, and replaced
-	rung    time.Time     // last change
+	// What was learned before is old. It is in the future after a change: discovery learns of that a moment later.
+	old time.Time
 }
 
 func newKindWatches(c *Client) *kindWatches {
@@ -37,17 +40,24 @@ func newKindWatches(c *Client) *kindWatches {
 }
 
 // hold begins the watches, unless there are some, until release is called.
-func (d *kindWatches) hold(ctx context.Context) (watches []*kindWatch, release func()) {
+func (d *kindWatches) hold(ctx context.Context) (watches []*Watch, ready <-chan struct{}, release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.holders++; d.holders == 1 {
 		// They serve all holders, not only the first of them.
 		ctx, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-		for _, of := range []kind{crdKind(), {resource: schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, name: "APIService"}} {
-			d.watches = append(d.watches, d.watch(ctx, of))
+		all := []kind{crdKind(), {resource: schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, name: "APIService"}}
+		begun, done := make(chan struct{}), new(atomic.Int32)
+		d.ready = begun
+		for _, of := range all {
+			d.watches = append(d.watches, d.watch(ctx, of, sync.OnceFunc(func() {
+				if int(done.Add(1)) == len(all) {
+					close(begun)
+				}
+			})))
 		}
 	}
-	return d.watches, func() {
+	return d.watches, d.ready, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.holders--; d.holders == 0 {
@@ -57,13 +67,11 @@ func (d *kindWatches) hold(ctx context.Context) (watches []*kindWatch, release f
 	}
 }
 
-func (d *kindWatches) watch(ctx context.Context, of kind) *kindWatch {
-	k := &kindWatch{ready: make(chan struct{})}
-	begun := func() { k.once.Do(func() { close(k.ready) }) }
-	listed := false // the first list, with what is in it, is no change of a definition
+// watch watches one of the kinds. The first list, with what is in it, is no change of a definition.
+func (d *kindWatches) watch(ctx context.Context, of kind, begun func()) *Watch {
+	listed := false
 	changed := func() {
 		if listed {
-			k.change()
 			d.ring()
 		}
 	}
@@ -71,13 +79,22 @@ func (d *kindWatches) watch(ctx context.Context, of kind) *kindWatch {
 		changed()
 		if !listed {
 			listed = true
-			k.change()
+			d.mu.Lock()
+			d.age(time.Now())
+			d.mu.Unlock()
 			begun()
 		}
 	}
 	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true, failed: func(error) { begun() }}
-	k.Watch, _ = d.client.watcher.Watch(ctx, spec, func(Change) { changed() }, synced) // nothing is wrong with the spec
-	return k
+	w, _ := d.client.watcher.Watch(ctx, spec, func(Change) { changed() }, synced) // nothing is wrong with the spec
+	return w
+}
+
+// age makes what was learned before a time old. Called with the lock.
+func (d *kindWatches) age(now time.Time) {
+	if now.After(d.old) {
+		d.old = now
+	}
 }
 
 func (d *kindWatches) ring() {
@@ -85,7 +102,7 @@ func (d *kindWatches) ring() {
 	defer d.mu.Unlock()
 	close(d.changed)
 	d.changed = make(chan struct{})
-	d.rung = time.Now()
+	d.age(time.Now().Add(kindsSettle))
 }
 
 // next is closed at the next change. Take it before looking, so that a change
@@ -111,12 +128,12 @@ func (d *kindWatches) wait(ctx context.Context, changed <-chan struct{}) {
 // while, because the change comes before discovery has the kind, and no event reports that.
 func (d *kindWatches) pause() time.Duration {
 	d.mu.Lock()
-	recent, watches := time.Since(d.rung) < kindsSettle, d.watches
+	recent, watches := time.Now().Before(d.old), d.watches
 	d.mu.Unlock()
 	switch {
 	case recent:
 		return kindPollRecent
-	case slices.ContainsFunc(watches, func(k *kindWatch) bool { _, ok := k.current(); return !ok }):
+	case slices.ContainsFunc(watches, func(w *Watch) bool { _, ok := w.current(); return !ok }):
 		return kindPoll
 	}
 	return kindPollWatched
@@ -127,52 +144,29 @@ func (d *kindWatches) pause() time.Duration {
 // so that an answer from then is still valid. It waits until the watches have listed everything,
 // or have failed to.
 func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool) {
-	watches, release := c.definitions.hold(ctx)
+	watches, ready, release := c.definitions.hold(ctx)
 	context.AfterFunc(ctx, release)
 	return func(ctx context.Context, since time.Time) bool {
-		for _, k := range watches {
-			if !k.quiet(ctx, since) {
-				return false
-			}
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return false
 		}
-		return true
+		return c.definitions.quiet(watches, since)
 	}
 }
 
-// kindWatch notes when definitions of kinds changed. While its Watch is not current, they may change at any time.
-type kindWatch struct {
-	*Watch
-	once  sync.Once
-	ready chan struct{} // closed when the first request has succeeded or failed
-
-	mu      sync.Mutex
-	changed time.Time // what was learned before this is old; it may be in the future
-}
-
-// change notes that the list is complete or, from then on, that a definition has changed: discovery learns of that a
-// moment later.
-func (k *kindWatch) change() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.changed.IsZero() {
-		k.changed = time.Now()
-		return
-	}
-	k.changed = time.Now().Add(kindsSettle)
-}
-
-// quiet reports whether what was learned at some time is true now. A definition may have changed while the watch was
+// quiet reports whether what was learned at some time is true now. A definition may have changed while a watch was
 // interrupted, a moment before it was back.
-func (k *kindWatch) quiet(ctx context.Context, learned time.Time) bool {
-	select {
-	case <-k.ready:
-	case <-ctx.Done():
-		return false
+func (d *kindWatches) quiet(watches []*Watch, learned time.Time) bool {
+	for _, w := range watches {
+		if restored, ok := w.current(); !ok || !restored.IsZero() && !learned.After(restored.Add(kindsSettle)) {
+			return false
+		}
 	}
-	restored, ok := k.current()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return ok && learned.After(k.changed) && (restored.IsZero() || learned.After(restored.Add(kindsSettle)))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return learned.After(d.old)
 }
 
 // nothing is the filter of Watches that need only the names of objects.

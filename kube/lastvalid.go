@@ -51,9 +51,15 @@ func (s LastValidStore) String() string { return s.secret.String() }
 // Read reads the contents that Write has kept; nil when nothing is kept. The error is
 // [ErrNotLastValid] for a Secret of another writer.
 func (s LastValidStore) Read(ctx context.Context) (*LastValid, error) {
-	object, err := s.get(ctx)
-	if err != nil || object.GetResourceVersion() == "" {
-		return nil, err
+	object, err := s.secret.get(ctx)
+	if err == nil {
+		err = ours(object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s, err)
+	}
+	if object.GetResourceVersion() == "" {
+		return nil, nil
 	}
 	return keptIn(ContentOf(object.Object)), nil
 }
@@ -61,12 +67,11 @@ func (s LastValidStore) Read(ctx context.Context) (*LastValid, error) {
 // Write keeps contents. The Secret is created when there is something to keep. Nothing is written
 // when it has these contents. When another writer is faster, it is read again.
 func (s LastValidStore) Write(ctx context.Context, v LastValid) error {
-	err := retryOnConflict(func() error {
-		object, err := s.get(ctx)
-		if err != nil || keptIn(contentOrNone(object)).Equal(v) {
-			return err
+	_, err := s.secret.change(ctx, func(object *unstructured.Unstructured, read ConfigMap) (map[string]string, error) {
+		if err := ours(object); err != nil || keptIn(read).Equal(v) {
+			return nil, err
 		}
-		if object.GetResourceVersion() == "" {
+		if !read.Exists() {
 			object.Object["type"] = lastValidType
 			object.SetLabels(map[string]string{managedByLabel: managedBy, "app.kubernetes.io/component": "last-valid-config"})
 		}
@@ -77,25 +82,17 @@ func (s LastValidStore) Write(ctx context.Context, v LastValid) error {
 		for key, text := range v.Secret {
 			data[keptSecret+key] = text
 		}
-		_, err = s.secret.put(ctx, object, data)
-		return err
+		return data, nil
 	})
-	if err != nil {
-		return fmt.Errorf("write %s: %w", s, err)
-	}
-	return nil
+	return err
 }
 
-// get reads the Secret, as ConfigMapStore does.
-func (s LastValidStore) get(ctx context.Context) (*unstructured.Unstructured, error) {
-	object, err := s.secret.get(ctx)
-	if err == nil && object.GetResourceVersion() != "" && object.Object["type"] != lastValidType {
-		err = ErrNotLastValid
+// ours refuses a Secret of another writer.
+func ours(object *unstructured.Unstructured) error {
+	if object.GetResourceVersion() != "" && object.Object["type"] != lastValidType {
+		return ErrNotLastValid
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s, err)
-	}
-	return object, nil
+	return nil
 }
 
 func keptIn(secret ConfigMap) *LastValid {

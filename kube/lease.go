@@ -54,7 +54,8 @@ type Lease struct {
 
 	end     context.CancelFunc // of the competition; nil: Compete was not called
 	stopped chan struct{}      // closed at its end
-	won     chan struct{}      // closed when this replica leads; it stays so after the end
+	won     context.Context    // done when this replica leads; it stays so after the end
+	win     context.CancelFunc
 
 	mu     sync.Mutex
 	status LeaseStatus
@@ -87,9 +88,10 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for leases: %w", err)
 	}
+	won, win := context.WithCancel(context.Background())
 	return &Lease{
 		options: o, fence: c.fence, log: c.log, api: client.Leases(o.Namespace),
-		stopped: make(chan struct{}), won: make(chan struct{}),
+		stopped: make(chan struct{}), won: won, win: win,
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}, nil
 }
@@ -113,7 +115,7 @@ func (l *Lease) Compete(ctx context.Context) {
 			// Not with ctx: it would leave open whether a request that is cut has taken the Lease.
 			l.attempt(context.WithoutCancel(ctx))
 			pause := l.options.RetryPeriod
-			if !l.hasWon() {
+			if l.won.Err() == nil {
 				pause = wait.Jitter(min(pause, followerPause), 0.2)
 			}
 			select {
@@ -136,7 +138,7 @@ func (l *Lease) Waited() bool {
 // for.
 func (l *Lease) Await(ctx context.Context) error {
 	select {
-	case <-l.won:
+	case <-l.won.Done():
 		return nil
 	case <-l.fence.ctx.Done():
 		return context.Cause(l.fence.ctx)
@@ -192,11 +194,7 @@ func (l *Lease) attempt(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held, l.status.Problem = lease, ""
-	select {
-	case <-l.won:
-	default:
-		close(l.won)
-	}
+	l.win()
 }
 
 // errNotOurs is why a Lease may not be taken that another replica holds, which is no problem.
@@ -277,7 +275,7 @@ func (l *Lease) failed(err error) {
 	if l.status.Problem = ""; err != nil && !errors.Is(err, errNotOurs) {
 		l.status.Problem = err.Error()
 	}
-	if !l.waited && !l.hasWon() {
+	if !l.waited && l.won.Err() == nil {
 		l.waited = true
 		l.log.Info("standby begins", "identity", l.options.Identity, "lease", l.options.Name)
 	}
@@ -310,16 +308,6 @@ func (l *Lease) Release() {
 		return
 	}
 	l.log.Info("the lease is released", "lease", l.options.Name)
-}
-
-// hasWon reports whether this replica has led, now or earlier.
-func (l *Lease) hasWon() bool {
-	select {
-	case <-l.won:
-		return true
-	default:
-		return false
-	}
 }
 
 // giveBack clears the holder of the Lease. The API server may still carry out a renewal whose answer was lost; then it

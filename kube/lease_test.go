@@ -135,7 +135,7 @@ func TestLeaseExpires(t *testing.T) {
 	options.RetryPeriod = 100 * time.Millisecond
 	second := newReplica(t, w.Cluster, options)
 	eventually(t, "the follower knows its leader", func() bool {
-		return second.Status().Holder == "first" || second.hasWon()
+		return second.Status().Holder == "first" || second.won.Err() != nil
 	})
 	first.fence.shut(errors.New("killed")) // it renews no more, and releases nothing
 	<-first.stopped

@@ -51,21 +51,12 @@ func (h lowered) WithGroup(name string) slog.Handler {
 	return lowered{h.Handler.WithGroup(name)}
 }
 
-// maxPatchWarnings is how many warnings about the object patches of one hook run are logged.
-const maxPatchWarnings = 20
+type aboutKey struct{}
 
-// patchWarnings says whose object patches the API server warns about. It is used by one goroutine.
-type patchWarnings struct {
-	about []any  // attributes
-	patch string // the operation in progress
-	count int
-}
-
-type patchWarningsKey struct{}
-
-// WithAbout returns a context in which warnings about object patches are logged with attributes: whose they are.
+// WithAbout returns a context in which warnings of the API server are logged with more attributes: whose request it is.
 func WithAbout(ctx context.Context, attributes ...any) context.Context {
-	return context.WithValue(ctx, patchWarningsKey{}, &patchWarnings{about: attributes})
+	about, _ := ctx.Value(aboutKey{}).([]any)
+	return context.WithValue(ctx, aboutKey{}, slices.Concat(about, attributes))
 }
 
 // warnings logs the warnings of the API server (deprecated versions, unknown fields), with the attribute err: they come
@@ -77,15 +68,8 @@ var _ rest.WarningHandlerWithContext = warnings{}
 // HandleWarningHeaderWithContext is called for each Warning header; 299 is the
 // only code that Kubernetes defines.
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
-	if code != 299 || text == "" {
-		return
+	if code == 299 && text != "" {
+		about, _ := ctx.Value(aboutKey{}).([]any)
+		w.log.WarnContext(ctx, "warning of the API server", append(slices.Clone(about), "err", text)...)
 	}
-	var about []any
-	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok {
-		if p.count++; p.count > maxPatchWarnings {
-			return
-		}
-		about = append(slices.Clone(p.about), "patch", p.patch)
-	}
-	w.log.WarnContext(ctx, "warning of the API server", append(about, "err", text)...)
 }

@@ -179,7 +179,7 @@ const (
 
 // ModuleObjects returns those of a namespace. It makes no request.
 func (c *Client) ModuleObjects(namespace string) (*ModuleObjects, error) {
-	limited, err := c.WithLimits(Limits{QPS: moduleQPS, Burst: moduleBurst})
+	limited, err := c.WithLimits(Limits{QPS: moduleQPS, Burst: moduleBurst, Timeout: moduleTimeout})
 	if err != nil {
 		return nil, err
 	}
@@ -248,8 +248,6 @@ func cutRequest(text string) string {
 // Create creates an object without a status, or returns the one that exists, which another
 // client may have created: see Ours.
 func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (ModuleObject, error) {
-	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
-	defer cancel()
 	spec := map[string]any{}
 	if suspend {
 		spec["suspend"] = true
@@ -270,8 +268,6 @@ func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (
 // an apply patch, so fields that status leaves out are removed. The error for an object that is
 // gone is of reason NotFound: an apply to a subresource creates none.
 func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleStatus) (ModuleObject, error) {
-	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
-	defer cancel()
 	data, err := json.Marshal(m.object(name, map[string]any{"status": status}).Object)
 	if err != nil {
 		return ModuleObject{}, fmt.Errorf("status of Module %s/%s: %w", m.namespace, name, err)
@@ -287,8 +283,6 @@ func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleSta
 // Delete deletes an object in the state that was read. That there is none is no error; one that a
 // person has changed since, or made again, stays, and the error is of reason Conflict.
 func (m *ModuleObjects) Delete(ctx context.Context, read ModuleObject) error {
-	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
-	defer cancel()
 	unchanged := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &read.Version}}
 	if err := m.api.Delete(ctx, read.Name, unchanged); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Module %s/%s: %w", m.namespace, read.Name, err)

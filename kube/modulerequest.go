@@ -26,8 +26,6 @@ const requestManager = "addon-operator-cli"
 // annotations, and must differ from that of earlier requests: an equal one is no request. It is a
 // merge patch, so it cannot conflict with the operator, which writes the status meanwhile.
 func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRequest) (ModuleObject, error) {
-	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
-	defer cancel()
 	annotations, patch := map[string]any{}, map[string]any{}
 	if r.Run {
 		annotations[RequestedAtAnnotation] = at

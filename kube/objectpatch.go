@@ -42,63 +42,46 @@ func NewPatcher(c *Client) *Patcher {
 // are returned together. What depends on the objects, or on permissions, fails when they are
 // executed.
 func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	var errs failures
+	var errs []error
 	defined := false // an earlier operation may bring a kind: then no kind is refused as unknown
 	for _, p := range patches {
 		_, err := c.target(ctx, p)
 		if err != nil && !needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
-			errs.add(p, err)
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 		}
 		defined = defined || defines(p)
 	}
-	return errs.join()
+	return joined(errs)
 }
 
-// failures are the errors of operations. There can be tens of thousands, often with one reason such
-// as a missing permission, so only the first hundred are kept.
-type failures struct {
-	first []error
-	more  int // that were only counted
-}
-
-func (f *failures) add(p objectpatch.Patch, err error) {
+// joined writes out the first hundred errors: there can be tens of thousands, often with one reason such as a missing
+// permission.
+func joined(errs []error) error {
 	const listed = 100
-	if len(f.first) == listed {
-		f.more++
-		return
+	if more := len(errs) - listed; more > 0 {
+		errs = append(errs[:listed:listed], fmt.Errorf("and %d more operations failed", more))
 	}
-	f.first = append(f.first, fmt.Errorf("%s: %w", p, err))
-}
-
-func (f *failures) join() error {
-	if f.more > 0 {
-		return errors.Join(append(f.first, fmt.Errorf("and %d more operations failed", f.more))...)
-	}
-	return errors.Join(f.first...)
+	return errors.Join(errs...)
 }
 
 // ApplyObjectPatches executes operations in order. After an error the rest is still tried, and all
 // errors are returned together (K5). left are the operations to repeat: those that failed, in their
 // order, and when ctx ends those that were not tried.
 func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	var errs failures
+	var errs []error
 	defined := false
-	warned, _ := ctx.Value(patchWarningsKey{}).(*patchWarnings)
 	for i, p := range patches {
-		if warned != nil {
-			warned.patch = p.String()
-		}
-		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
-			errs.add(p, err)
+		if err := c.applyObjectPatch(WithAbout(ctx, "patch", p.String()), p, defined); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 			p.Unanswered = p.Unanswered || !answered(err) // p is a copy; once true it stays so over all repetitions
 			left = append(left, p)
 		}
 		if ctx.Err() != nil && i+1 < len(patches) { // each other request would only fail, too
-			return append(left, patches[i+1:]...), errors.Join(errs.join(), ctx.Err())
+			return append(left, patches[i+1:]...), errors.Join(joined(errs), ctx.Err())
 		}
 		defined = defined || defines(p)
 	}
-	return left, errs.join()
+	return left, joined(errs)
 }
 
 // answered reports whether the API server has refused a request. Without an answer it may have done

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // run finds the kind and reconciles the parts of the Watch, until ctx ends. It has
@@ -52,6 +54,9 @@ func (w *Watch) resolve(ctx context.Context, fresh bool) (kind, error) {
 	if !fresh && w.spec.known.name != "" {
 		return w.spec.known, nil
 	}
+	if w.watcher.origin != nil {
+		return w.kindOfOrigin()
+	}
 	found, err := w.watcher.client.kinds.resolve(ctx, w.spec.APIVersion, w.spec.Kind, fresh)
 	if err == nil && !found.watchable {
 		err = fmt.Errorf("%s/%s cannot be watched: %w", found.apiVersion(), found.name, errNoKind)
@@ -62,7 +67,7 @@ func (w *Watch) resolve(ctx context.Context, fresh bool) (kind, error) {
 // awaitKind returns when the kind may be there.
 func (w *Watch) awaitKind(ctx context.Context) {
 	definitions := w.watcher.client.definitions
-	_, release := definitions.hold(ctx)
+	_, _, release := definitions.hold(ctx)
 	defer release()
 	for ctx.Err() == nil {
 		changed := definitions.next() // before the look: see there
@@ -73,13 +78,11 @@ func (w *Watch) awaitKind(ctx context.Context) {
 	}
 }
 
-// followNamespaces keeps a Watch on the namespaces that the Watch covers. That Watch may call
-// adjust before it is in w.namespaces, hence the lock. It ends with ctx.
+// followNamespaces keeps a Watch on the namespaces that the Watch covers. It comes before the kind is found: then
+// the parts are adjusted, whatever that Watch has called before. It ends with ctx.
 func (w *Watch) followNamespaces(ctx context.Context) {
 	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.selection.namespaces, Filter: nothing}
 	adjust := func() { w.adjust(ctx) }
-	w.adjusting.Lock()
-	defer w.adjusting.Unlock()
 	namespaces, err := w.watcher.Watch(ctx, spec, func(Change) { adjust() }, adjust)
 	if err != nil { // the selector was checked before
 		w.kindUnknown(err)
@@ -128,46 +131,46 @@ func (w *Watch) adjust(ctx context.Context) {
 	w.adjusting.Lock()
 	defer w.adjusting.Unlock()
 	w.mu.Lock()
-	found := w.kind
+	found, selected := w.kind, w.namespaces
 	w.mu.Unlock()
 	if found == nil || ctx.Err() != nil {
 		return
 	}
-	namespaces, known := w.covered(*found)
+	namespaces, known := w.covered(*found, selected)
 	if !known {
 		return
 	}
-	wanted := w.spec.scopes(namespaces)
+	removed, added := w.divide(w.spec.scopes(namespaces), *found)
 	// Without the lock of the Watch: a source takes its own lock first, and then that.
-	for _, p := range w.withdraw(wanted, *found) {
+	for _, p := range removed {
 		w.watcher.detach(p)
 	}
-	for _, added := range w.extend(wanted) {
-		key := sourceKey{
+	for _, share := range slices.SortedFunc(maps.Keys(added), scope.compare) {
+		w.watcher.attach(ctx, added[share], sourceKey{
 			resource:  found.resource,
-			namespace: added.scope.namespace,
+			namespace: share.namespace,
 			labels:    w.selection.labels,
-			fields:    w.selection.fieldText(added.scope.name),
+			fields:    w.selection.fieldText(share.name),
 			metadata:  w.spec.metadata,
-		}
-		w.watcher.attach(ctx, added.part, key)
+		})
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.settled = true
 	w.checkSynced()
+	w.mu.Unlock()
+	w.fed(ctx)
 }
 
 // covered returns the namespaces of the Watch, and whether they are known yet. One empty name
 // means all of them, or none for a cluster-wide kind; no name at all means that no
 // namespace matches.
-func (w *Watch) covered(found kind) (names []string, known bool) {
+func (w *Watch) covered(found kind, selected *Watch) (names []string, known bool) {
 	everywhere := []string{""}
 	switch {
 	case !found.namespaced:
 		return everywhere, true
 	case w.selection.namespaces != nil:
-		return w.namespaces.names()
+		return selected.names()
 	case len(w.spec.Namespaces) > 0:
 		return w.spec.Namespaces, true
 	default:
@@ -175,8 +178,11 @@ func (w *Watch) covered(found kind) (names []string, known bool) {
 	}
 }
 
-// names returns the names of the objects of a complete Watch.
+// names returns the names of the objects of a complete Watch; it may be nil.
 func (w *Watch) names() (names []string, known bool) {
+	if w == nil {
+		return nil, false
+	}
 	w.mu.Lock()
 	known = w.synced
 	w.mu.Unlock()
@@ -190,10 +196,11 @@ func (w *Watch) names() (names []string, known bool) {
 	return names, true
 }
 
-// withdraw removes the parts that are not wanted, and notifies that their objects are gone. A part
+// divide removes the parts that are not wanted, and notifies that their objects are gone. A part
 // whose resource has moved to another version is removed, too, but its objects wait for the list of
-// its successor, so that only differences are notified. The caller detaches the removed parts.
-func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
+// its successor, so that only differences are notified. It adds the parts that are wanted; a new one makes the Watch
+// incomplete until it is listed. The caller detaches and attaches them.
+func (w *Watch) divide(wanted map[scope]bool, found kind) (removed []*part, added map[scope]*part) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for share, p := range w.parts {
@@ -209,20 +216,7 @@ func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
 		delete(w.parts, share)
 		p.removeAllBut(nil)
 	}
-	return removed
-}
-
-// addition is a part that has no source yet.
-type addition struct {
-	scope scope
-	part  *part
-}
-
-// extend adds the parts that are wanted, and returns those without a source: new ones, and
-// successors that withdraw has made. An added part makes the Watch incomplete until it is listed.
-func (w *Watch) extend(wanted map[scope]bool) (added []addition) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	added = map[scope]*part{}
 	for share := range wanted {
 		p := w.parts[share]
 		if p == nil {
@@ -230,10 +224,10 @@ func (w *Watch) extend(wanted map[scope]bool) (added []addition) {
 			w.parts[share], w.whole = p, false
 		}
 		if p.source == nil {
-			added = append(added, addition{share, p})
+			added[share] = p
 		}
 	}
-	return added
+	return removed, added
 }
 
 // setSource connects a part. It takes the lock because states read the source of each part.
@@ -251,7 +245,8 @@ func (w *Watch) removeParts() {
 	w.mu.Lock()
 	w.settled, w.whole = false, false
 	w.mu.Unlock()
-	for _, p := range w.withdraw(nil, kind{}) {
+	removed, _ := w.divide(nil, kind{})
+	for _, p := range removed {
 		w.watcher.detach(p)
 	}
 }

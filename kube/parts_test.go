@@ -16,24 +16,20 @@ func TestKindMovesToAnotherVersion(t *testing.T) {
 
 	all := map[scope]bool{{}: true}
 	moved := kind{resource: schema.GroupVersionResource{Version: "v2", Resource: "configmaps"}}
-	removed := l.watch.withdraw(all, moved)
-	if len(removed) != 1 || len(l.snapshot()) != 2 {
-		t.Fatalf("%d parts removed, %d objects left; want 1 and both", len(removed), len(l.snapshot()))
+	removed, added := l.watch.divide(all, moved)
+	if len(removed) != 1 || len(added) != 1 || len(l.snapshot()) != 2 {
+		t.Fatalf("%d parts removed, %d added, %d objects left; want 1, 1 and both", len(removed), len(added), len(l.snapshot()))
 	}
 	must(t, b.source.Update(object("same", "2", "late, from the old resource")))
 
-	added := l.watch.extend(all)
-	if len(added) != 1 {
-		t.Fatalf("%d parts added, want 1", len(added))
-	}
 	next := newSourceBench(t)
 	next.source.seed = b.source.seed // a Watcher has one
-	l.watch.setSource(added[0].part, next.source)
-	next.source.attach(added[0].part)
+	l.watch.setSource(added[scope{}], next.source)
+	next.source.attach(added[scope{}])
 	next.list("3", object("same", "1", "x"), object("new", "3", "x"))
 	l.wants(`Deleted n/gone "x"`, `Added n/new "x"`)
 
-	if removed := l.watch.withdraw(nil, moved); len(removed) != 1 {
+	if removed, _ := l.watch.divide(nil, moved); len(removed) != 1 {
 		t.Errorf("%d parts removed at the end, want 1", len(removed))
 	}
 	l.wants(`Deleted n/gone "x"`, `Added n/new "x"`, `Deleted n/new "x"`, `Deleted n/same "x"`)

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -27,8 +26,7 @@ type Presence struct {
 	client *Client
 	pause  time.Duration // between two polls of a kind
 
-	// The lock of a presentKind is taken after this one, and none is held while report is called.
-	mu     sync.Mutex
+	mu     sync.Mutex      // not held while report is called
 	ctx    context.Context // of the watches; nil: not started. Nothing changes it and the next two after Start
 	labels *metav1.LabelSelector
 	report PresenceReport
@@ -126,11 +124,6 @@ func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.Names
 		return
 	}
 	p.wanted[owner] = objects
-	for kind, names := range objects {
-		if k := p.kinds[kind]; k != nil {
-			k.expect(names)
-		}
-	}
 }
 
 // of returns the watch of a kind, which begins with the first request. If its version is no longer
@@ -148,10 +141,7 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 		}
 		k.watch.Stop()
 	}
-	k := &presentKind{presence: p, mapping: m, ready: make(chan struct{}), ended: p.ctx.Done(), expected: map[types.NamespacedName]bool{}}
-	for _, objects := range p.wanted {
-		k.expect(objects[gvk.GroupKind()])
-	}
+	k := &presentKind{presence: p, mapping: m, ready: make(chan struct{}), ended: p.ctx.Done()}
 	spec := Spec{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Labels: p.labels, Filter: k.filter, loud: true, metadata: true, failed: k.failed,
 		known: kind{resource: m.Resource, name: gvk.Kind, namespaced: m.Scope == nil || m.Scope.Name() == meta.RESTScopeNameNamespace, watchable: true},
@@ -199,23 +189,14 @@ type presentKind struct {
 	once     sync.Once     // closes ready
 	ready    chan struct{} // closed after the first list, or the first failure
 	ended    <-chan struct{}
-
-	mu sync.Mutex
-	// expected are wanted objects that the watch has not shown yet. Their absence is reported like
-	// the end of a live one.
-	expected map[types.NamespacedName]bool
 }
 
-// expect notes objects that exist, and that the watch will show. The watch of a kind that is new
-// may take seconds to begin; what is deleted until then is gone without an event.
-func (k *presentKind) expect(names []types.NamespacedName) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, name := range names {
-		if k.watch == nil || !k.has(name) {
-			k.expected[name] = true
-		}
-	}
+func (k *presentKind) begun() { k.once.Do(func() { close(k.ready) }) }
+
+// listed looks for what is wanted and not in the list, which may be older.
+func (k *presentKind) listed() {
+	k.read(func(name types.NamespacedName) bool { return !k.has(name) })
+	k.begun()
 }
 
 // has reports whether an object is there, and ours.
@@ -248,83 +229,57 @@ func (k *presentKind) changed(c Change) {
 	ours := isOurs(c.Object.FilterResult)
 	switch {
 	case c.Type == Deleted && ours, c.Type == Modified && !ours:
-		k.lose(name)
+		k.presence.report.Gone(k.mapping.GroupVersionKind.GroupKind(), name)
 	case ours && c.Type != Deleted:
 		m := &metav1.PartialObjectMetadata{}
 		_ = json.Unmarshal(c.Object.FilterResult, &m.ObjectMeta) // filter has written it
 		m.Namespace, m.Name = name.Namespace, name.Name
-		k.mu.Lock()
-		delete(k.expected, name)
-		k.mu.Unlock()
 		k.presence.report.Changed(k.mapping, m)
 	}
 }
 
-// listed looks for what is expected and was not in the list, which may be older.
-func (k *presentKind) listed() {
-	k.ask(k.unseen())
-	k.once.Do(func() { close(k.ready) })
-}
-
-func (k *presentKind) unseen() []types.NamespacedName {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Collect(maps.Keys(k.expected))
-}
-
-// ask gets objects one by one, and reports those that do not exist. After another
-// error the state of the object is unknown: it is read again at the next list or poll.
-func (k *presentKind) ask(names []types.NamespacedName) {
-	for _, name := range names {
-		m, err := k.presence.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(k.presence.ctx, name.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			k.lose(name)
-		case err == nil:
-			k.presence.report.Changed(k.mapping, m)
-		}
-	}
-}
-
-// lose reports an object that does not exist.
-func (k *presentKind) lose(name types.NamespacedName) {
-	k.mu.Lock()
-	delete(k.expected, name)
-	k.mu.Unlock()
-	k.presence.report.Gone(k.mapping.GroupVersionKind.GroupKind(), name)
-}
-
-// failed handles what the watch cannot show. If the connection is lost, MayExist does not rely on the absence of
-// names. If the kind is gone, so are its objects. A kind that may not be watched is polled.
+// failed handles what the watch cannot show: a kind that may not be watched is polled. While the connection is lost,
+// MayExist does not rely on the absence of names.
 func (k *presentKind) failed(err error) {
-	switch {
-	case errors.Is(err, errNoKind):
-		for _, name := range k.unseen() {
-			k.lose(name)
-		}
-	case apierrors.IsForbidden(err):
+	if apierrors.IsForbidden(err) {
 		if k.polled.IsZero() {
 			k.presence.client.log.Warn("objects of releases cannot be watched and are polled: grant list and watch of this kind in all namespaces to detect deletions at once",
 				"pause", k.presence.pause, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
 		}
 		k.poll()
 	}
-	k.once.Do(func() { close(k.ready) })
+	k.begun()
 }
 
-// poll asks for the wanted objects of this kind, at most once in a pause. It is called each time
-// that the watch is denied again, which is the clock of the polling.
+// poll reads all wanted objects, at most once in a pause. It is called each time that the watch is denied again, which
+// is the clock of the polling.
 func (k *presentKind) poll() {
-	p := k.presence
-	if time.Since(k.polled) < p.pause {
-		return
+	if time.Since(k.polled) >= k.presence.pause {
+		k.polled = time.Now()
+		k.read(func(types.NamespacedName) bool { return true })
 	}
-	k.polled = time.Now()
+}
+
+// read reads wanted objects of this kind one by one, and reports those that do not exist. After another error the state
+// of an object is unknown: it is read again at the next list or poll.
+func (k *presentKind) read(chosen func(types.NamespacedName) bool) {
+	p, of := k.presence, k.mapping.GroupVersionKind.GroupKind()
 	p.mu.Lock()
 	var names []types.NamespacedName
 	for _, objects := range p.wanted {
-		names = append(names, objects[k.mapping.GroupVersionKind.GroupKind()]...)
+		names = append(names, objects[of]...)
 	}
 	p.mu.Unlock()
-	k.ask(names)
+	for _, name := range names {
+		if !chosen(name) {
+			continue
+		}
+		m, err := p.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(p.ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			p.report.Gone(of, name)
+		case err == nil:
+			p.report.Changed(k.mapping, m)
+		}
+	}
 }

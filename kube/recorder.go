@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	events "k8s.io/client-go/tools/record"
 )
 
@@ -53,7 +55,7 @@ func (c *Client) NewRecorder(ctx context.Context, o RecorderOptions) *Recorder {
 		BurstSize: burstNotices, QPS: 1 / float32(noticePause.Seconds()),
 		SpamKeyFunc: func(e *corev1.Event) string { return e.Reason },
 	}))
-	broadcaster.StartRecordingToSink(&eventSink{EventSink: &typedcorev1.EventSinkImpl{Interface: c.core.Events("")}, ctx: ctx, core: c.core, log: o.Log})
+	broadcaster.StartRecordingToSink(&eventSink{EventSink: &typedcorev1.EventSinkImpl{Interface: c.core.Events("")}, ctx: ctx, metadata: c.metadata, log: o.Log})
 	return &Recorder{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: c.config.UserAgent}), o}
 }
 
@@ -74,10 +76,10 @@ func (r *Recorder) Record(n Notice) {
 type eventSink struct {
 	events.EventSink
 
-	ctx    context.Context
-	core   typedcorev1.CoreV1Interface
-	log    *slog.Logger
-	silent atomic.Bool // that Events may not be written was logged
+	ctx      context.Context
+	metadata metadata.Interface
+	log      *slog.Logger
+	silent   atomic.Bool // that Events may not be written was logged
 }
 
 // Create implements events.EventSink. 'kubectl describe' selects by the UID of the object; without one the Event is
@@ -100,17 +102,14 @@ func (s *eventSink) Create(e *corev1.Event) (*corev1.Event, error) {
 	return made, err
 }
 
+// uid is empty for an object that cannot be read.
 func (s *eventSink) uid(of corev1.ObjectReference) types.UID {
-	if of.Kind == "Pod" {
-		if object, err := s.core.Pods(of.Namespace).Get(s.ctx, of.Name, metav1.GetOptions{}); err == nil {
-			return object.UID
-		}
+	resource := corev1.SchemeGroupVersion.WithResource(strings.ToLower(of.Kind) + "s")
+	object, err := s.metadata.Resource(resource).Namespace(of.Namespace).Get(s.ctx, of.Name, metav1.GetOptions{})
+	if err != nil {
 		return ""
 	}
-	if object, err := s.core.ConfigMaps(of.Namespace).Get(s.ctx, of.Name, metav1.GetOptions{}); err == nil {
-		return object.UID
-	}
-	return ""
+	return object.UID
 }
 
 // truncate cuts a text to at most limit bytes, not within a character.

@@ -85,7 +85,6 @@ type source struct {
 	seed    maphash.Seed
 	watches Watches // never nil
 	log     *slog.Logger
-	again   signal // has the reflector list again
 	health  health // read by other goroutines, for states
 	// wentBack is Options.WentBack.
 	wentBack func(error)
@@ -100,6 +99,7 @@ type source struct {
 	parts []*part // receive each list and, from then on, each event
 	batch *batch  // the list that is due, or in progress, is made for these; nil: the reflector watches
 	lists int     // complete lists of the reflector
+	again func()  // has the reflector list again; it never blocks
 	// For wentback.go: the newest version from which the reflector wanted to continue, and that of a list from which
 	// no watch has begun yet; empty: none.
 	known, listed string
@@ -123,34 +123,21 @@ func (s *source) run(ctx context.Context) {
 	var longest time.Duration
 	for ctx.Err() == nil {
 		started := time.Now()
-		// A reflector returns when it wants to list again: after an error,
+		// A reflector returns when it wants to list again: after an error, which list and watch have seen,
 		// or because its resource version is too old.
-		if s.listAndWatch(ctx, reflector) {
+		attempt, end := context.WithCancel(ctx)
+		s.mu.Lock()
+		s.again = end
+		s.mu.Unlock()
+		_ = reflector.ListAndWatchWithContext(attempt)
+		again := attempt.Err() != nil
+		if end(); again {
 			continue
 		}
 		if now := s.longestPause(); pause == nil || now != longest || time.Since(started) > pauseReset {
 			pause, longest = newPause(now), now
 		}
 		_ = sleep(ctx, pause.Step()) // the loop checks ctx
-	}
-}
-
-// listAndWatch reports whether it has ended because another list is wanted. Errors are seen in list and watch.
-func (s *source) listAndWatch(ctx context.Context, reflector *cache.Reflector) (again bool) {
-	attempt, end := context.WithCancel(ctx)
-	defer end()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = reflector.ListAndWatchWithContext(attempt)
-	}()
-	select {
-	case <-s.again:
-		end()
-		<-ended
-		return true
-	case <-ended:
-		return false
 	}
 }
 
@@ -324,7 +311,7 @@ func (s *source) attach(p *part) {
 	defer s.mu.Unlock()
 	s.parts = append(s.parts, p)
 	if s.batch == nil {
-		s.again.raise()
+		s.again()
 	}
 }
 
@@ -366,7 +353,7 @@ func (s *source) Replace(objects []any, _ string) error {
 	s.lists++
 	s.batch = nil
 	if slices.ContainsFunc(s.parts, func(p *part) bool { return !p.joined }) { // it came while this list was in progress
-		s.again.raise()
+		s.again()
 	}
 	return nil
 }

@@ -163,17 +163,19 @@ func TestObjectsAreKeptOnce(t *testing.T) {
 // list, and the others see nothing of it.
 func TestJoinARunningSource(t *testing.T) {
 	b := newSourceBench(t)
+	again := make(chan struct{}, 1)
+	b.source.again = func() { again <- struct{}{} }
 	first := b.watch(Spec{Filter: valueOf})
 	b.list("10", object("a", "1", "x"), object("b", "2", "x"))
 	second := b.watch(Spec{Filter: valueOf})
-	await(t, "the wish for another list", b.source.again)
+	await(t, "the wish for another list", again)
 	must(t, b.source.Update(object("a", "11", "y"))) // in the list, too
 	b.source.startList()
 	third := b.watch(Spec{Filter: valueOf}) // too late for this list
 	b.endList("13", object("a", "11", "y"), object("c", "13", "x"))
 	await(t, "synced", second.synced)
 	must(t, b.source.Delete(object("c", "15", "x")))
-	await(t, "the wish for another list", b.source.again)
+	await(t, "the wish for another list", again)
 	b.list("15", object("a", "11", "y"))
 	await(t, "synced", third.synced)
 	must(t, b.source.Update(object("a", "16", "z")))

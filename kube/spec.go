@@ -2,9 +2,9 @@ package kube
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -85,34 +85,27 @@ type selection struct {
 	fields     string
 }
 
-// compile reports everything that is wrong with the spec.
+// compile refuses a spec that can never be right.
 func (s Spec) compile() (selection, error) {
-	var errs []error
-	if s.Kind == "" {
-		errs = append(errs, errors.New("kind is missing"))
+	objects, errObjects := labelText(s.Labels)
+	_, errNamespaces := labelText(s.NamespaceLabels)
+	selector, errFields := fields.ParseSelector(s.Fields)
+	var wrong string
+	switch {
+	case s.Kind == "":
+		wrong = "kind is missing"
+	case slices.Contains(s.Names, ""), slices.Contains(s.Namespaces, ""):
+		wrong = "an empty name is among the names or namespaces"
+	case errObjects != nil:
+		wrong = "label selector: " + errObjects.Error()
+	case errNamespaces != nil:
+		wrong = "label selector of namespaces: " + errNamespaces.Error()
+	case errFields != nil:
+		wrong = "field selector " + strconv.Quote(s.Fields) + ": " + errFields.Error()
+	default:
+		return selection{labels: objects, namespaces: s.NamespaceLabels, fields: selector.String()}, nil
 	}
-	if slices.Contains(s.Names, "") {
-		errs = append(errs, errors.New("an empty name is among the names"))
-	}
-	if slices.Contains(s.Namespaces, "") {
-		errs = append(errs, errors.New("an empty name is among the namespaces"))
-	}
-	objects, err := labelText(s.Labels)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("label selector: %w", err))
-	}
-	if _, err := labelText(s.NamespaceLabels); err != nil {
-		errs = append(errs, fmt.Errorf("label selector of namespaces: %w", err))
-	}
-	selector, err := fields.ParseSelector(s.Fields)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("field selector %q: %w", s.Fields, err))
-		selector = fields.Everything()
-	}
-	if err := errors.Join(errs...); err != nil {
-		return selection{}, fmt.Errorf("watch %s: %w", kindLabel(s.APIVersion, s.Kind), err)
-	}
-	return selection{labels: objects, namespaces: s.NamespaceLabels, fields: selector.String()}, nil
+	return selection{}, fmt.Errorf("watch %s: %s", kindLabel(s.APIVersion, s.Kind), wrong)
 }
 
 // labelText writes a selector as the API takes it. Equal selectors give equal
@@ -130,7 +123,7 @@ func labelText(selector *metav1.LabelSelector) (string, error) {
 
 // scope is the share of a Watch that one source covers: one namespace or all
 // (empty), one name or all (empty).
-type scope struct{ namespace, name string }
+type scope = objectKey
 
 // scopes are the shares of the spec in the given namespaces. They are disjoint.
 func (s Spec) scopes(namespaces []string) map[scope]bool {

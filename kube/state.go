@@ -117,7 +117,7 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	state.Incomplete = !complete && !gone
 	if w.overflowed {
 		state.Phase = TooLarge
-		state.Message = fmt.Sprintf("its objects take more than %d MiB", w.spec.Limit>>20)
+		state.Message = fmt.Sprintf("its objects take more than %d bytes", w.spec.Limit)
 	}
 	return state, sources, w.namespaces
 }

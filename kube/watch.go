@@ -9,13 +9,15 @@ import (
 
 // Watch is the cache of one binding and the stream of its changes. See Watcher.Watch.
 //
-// It has two goroutines: run keeps its parts, deliver calls notify and synced. Sources call the
+// It has two goroutines: run keeps its parts, deliver calls changed and synced. Sources call the
 // parts from goroutines of their own. All of them meet in the queue: what is queued with a lock
-// held is delivered in the same order without one.
+// held is delivered in the same order without one. A Watch of an Origin has no goroutine (feed.go).
 type Watch struct {
 	watcher   *Watcher
 	spec      Spec
 	selection selection
+	changed   func(Change) // may be nil, and so may this
+	complete  func()
 	cancel    context.CancelFunc
 
 	lost signal // the kind may be gone
@@ -48,9 +50,9 @@ type notice struct {
 	failed     error
 }
 
-func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
+func newWatch(w *Watcher, spec Spec, selection selection, changed func(Change), synced func()) *Watch {
 	return &Watch{
-		watcher: w, spec: spec, selection: selection, lost: make(signal, 1), wake: make(signal, 1),
+		watcher: w, spec: spec, selection: selection, changed: changed, complete: synced, lost: make(signal, 1), wake: make(signal, 1),
 		parts: map[scope]*part{}, filter: filterFailures{log: w.log, kind: spec.Kind},
 	}
 }
@@ -180,36 +182,40 @@ func (f *filterFailures) note(u update, before entry) {
 		"kind", f.kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 }
 
-// deliver calls notify and synced, in order, with no lock held, until ctx ends. One goroutine does
-// that for each Watch.
-func (w *Watch) deliver(ctx context.Context, notify func(Change), synced func()) {
+// deliver delivers what is queued until ctx ends. One goroutine does that for each Watch.
+func (w *Watch) deliver(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.wake:
 		}
-		w.mu.Lock()
-		queue := w.queue
-		w.queue = nil
-		w.mu.Unlock()
-		// An overflow does not take these back: they are delivered, unless Stop ends ctx.
-		for _, n := range queue {
-			if ctx.Err() != nil {
-				return
+		w.flush(ctx)
+	}
+}
+
+// flush delivers what is queued, in order, with no lock held, unless ctx ends.
+func (w *Watch) flush(ctx context.Context) {
+	w.mu.Lock()
+	queue := w.queue
+	w.queue = nil
+	w.mu.Unlock()
+	// An overflow does not take these back: they are delivered, unless Stop ends ctx.
+	for _, n := range queue {
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case n.overflowed:
+			if w.spec.Overflowed != nil {
+				w.spec.Overflowed()
 			}
-			switch {
-			case n.overflowed:
-				if w.spec.Overflowed != nil {
-					w.spec.Overflowed()
-				}
-			case n.failed != nil:
-				w.spec.failed(n.failed)
-			case n.synced && synced != nil:
-				synced()
-			case !n.synced && notify != nil:
-				notify(n.change)
-			}
+		case n.failed != nil:
+			w.spec.failed(n.failed)
+		case n.synced && w.complete != nil:
+			w.complete()
+		case !n.synced && w.changed != nil:
+			w.changed(n.change)
 		}
 	}
 }

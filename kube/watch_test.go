@@ -418,15 +418,16 @@ func TestNoAPIServerAtTheStart(t *testing.T) {
 	})
 }
 
-// A wrong spec is refused at once, with all that is wrong.
+// A wrong spec is refused at once.
 func TestWrongSpec(t *testing.T) {
-	watcher := NewWatcher(&Client{}, nil)
 	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}}
-	_, err := watcher.Watch(t.Context(), Spec{Names: []string{""}, Namespaces: []string{""}, Labels: bad, NamespaceLabels: bad, Fields: "x"}, nil, nil)
-	if err == nil {
-		t.Fatal("accepted")
+	for want, spec := range map[string]Spec{
+		"kind is missing": {}, "an empty name": {Kind: "Pod", Names: []string{""}}, "label selector: ": {Kind: "Pod", Labels: bad},
+		"label selector of namespaces: ": {Kind: "Pod", NamespaceLabels: bad}, `field selector "x"`: {Kind: "Pod", Fields: "x"},
+	} {
+		_, err := NewWatcher(&Client{}, nil).Watch(t.Context(), spec, nil, nil)
+		wantError(t, err, want)
 	}
-	wantError(t, err, "kind", "among the names", "among the namespaces", "label selector:", "label selector of namespaces", `field selector "x"`)
 }
 
 // reflectors counts the running ones.

@@ -16,6 +16,9 @@ type Watcher struct {
 	log    *slog.Logger
 	seed   maphash.Seed // random, so that equal checksums cannot be crafted
 
+	origin Origin // nil: an API server that is reached by requests
+	looks  []look // of Watches of the Origin, whose lock guards them
+
 	mu      sync.Mutex
 	sources map[sourceKey]*source
 }
@@ -49,9 +52,13 @@ func (w *Watcher) Watch(ctx context.Context, spec Spec, notify func(Change), syn
 	if err != nil {
 		return nil, err
 	}
-	watch := newWatch(w, spec, selection)
+	watch := newWatch(w, spec, selection, notify, synced)
 	ctx, watch.cancel = context.WithCancel(ctx)
-	go watch.deliver(ctx, notify, synced)
+	if w.origin != nil {
+		watch.begin(ctx)
+		return watch, nil
+	}
+	go watch.deliver(ctx)
 	go watch.run(ctx)
 	return watch, nil
 }
@@ -59,6 +66,10 @@ func (w *Watcher) Watch(ctx context.Context, spec Spec, notify func(Change), syn
 // attach connects a part to the source it asks for, and starts it when it is new. The part is in
 // the source before that starts, so that the first list is for it, too.
 func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
+	if w.origin != nil {
+		w.feed(ctx, p, key)
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	shared := w.sources[key]
@@ -80,7 +91,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 func (w *Watcher) newSource(key sourceKey, api dynamic.ResourceInterface) *source {
 	return &source{
 		key: key, api: api, seed: w.seed, log: w.log, watches: w.client.watches, wentBack: w.client.wentBack,
-		again: make(signal, 1), batch: &batch{},
+		again: func() {}, batch: &batch{},
 	}
 }
 

@@ -70,9 +70,15 @@ func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
 
 // Watch implements shared.ConfigMap and shared.Secret.
 func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
-	s.cluster.Server.WatchContent(ctx, s.kind, Namespace, ConfigMapName, func(content kube.ConfigMap) {
-		s.cluster.Deliver(func() { notify(content) })
-	})
+	deliver := func(content kube.ConfigMap) { s.cluster.Deliver(func() { notify(content) }) }
+	deliver(s.content()) // the watch reports an object that exists only by synced
+	spec := kube.Spec{APIVersion: "v1", Kind: s.kind, Namespaces: []string{Namespace}, Names: []string{ConfigMapName}, KeepObjects: true}
+	// The spec is valid, and the kind exists.
+	_, _ = s.cluster.Server.WatchObjects(ctx, spec, func(c kube.Change) { deliver(c.Content()) }, func() {})
+}
+
+func (s Settings) content() kube.ConfigMap {
+	return kube.ContentOf(s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName))
 }
 
 // Write implements shared.ConfigMap and shared.Secret. It notes what was written, sorted by key.
@@ -101,7 +107,7 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 
 // Data is the content; nil when the object does not exist.
 func (s Settings) Data() map[string]string {
-	return s.cluster.Server.Content(s.kind, Namespace, ConfigMapName).Data
+	return s.content().Data
 }
 
 // change changes the object as a person would; it is created when there is none.

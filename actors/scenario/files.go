@@ -46,7 +46,7 @@ func (f *files) definitions() (all []map[string]any) {
 	for _, base := range subdirectories(f.modulesDir()) {
 		found, _ := kube.CRDFiles(charts.Root(filepath.Join(f.modulesDir(), base)), kube.CRDOptions{Ignored: charts.Ignored})
 		for _, file := range found {
-			definitions, _ := kube.Definitions(file, true)
+			definitions, _ := kube.Definitions(file)
 			all = append(all, definitions...)
 		}
 	}

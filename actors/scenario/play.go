@@ -129,7 +129,7 @@ func (p *play) prepare() error {
 	}
 	p.Cluster.Server.OnUnknownField(p.fields.note)
 	p.Cluster.Server.OnRequest(func(apiserver.Request) error { p.recorder.done.Add(1); return nil }) // something happens
-	if err := p.Cluster.Server.Start(""); err != nil {
+	if err := p.Cluster.Server.Start(); err != nil {
 		return err
 	}
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
@@ -244,7 +244,7 @@ func (p *play) world() (shared.World, error) {
 	r := p.recorder
 	r.hooks, r.helmReleases = runner, releases
 	definitions := work.NewDefinitions(client, releases, kube.CRDOptions{
-		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored, Published: charts.Published,
+		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored,
 	})
 	return shared.World{
 		Services: work.Services{

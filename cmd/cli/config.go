@@ -161,5 +161,5 @@ func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 // CRDOptions are the options for the definitions of modules. Call it after Complete.
 func (c *Config) CRDOptions() kube.CRDOptions {
 	labels, _ := labels.ConvertSelectorToLabelsMap(c.CRDLabels) // Complete checks it
-	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored, Published: charts.Published}
+	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored}
 }

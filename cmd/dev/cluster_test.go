@@ -44,7 +44,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := apiserver.New(builtin.Newest)
-			if err := server.Start(""); err != nil {
+			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
 			defer server.Close()
@@ -91,7 +91,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 // to, also when the kubeconfig names others, and when it is a list of files as kubectl accepts it.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 	server := apiserver.New(builtin.Newest)
-	if err := server.Start(""); err != nil {
+	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()

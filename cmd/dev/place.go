@@ -172,7 +172,7 @@ func (p *place) inMemory(c *cli.Config) error {
 	if err := p.memory.Protect(); err != nil {
 		return err
 	}
-	if err := p.memory.Start(""); err != nil {
+	if err := p.memory.Start(); err != nil {
 		return err
 	}
 	c.Kubeconfig, c.KubeContext, c.KubeServer = filepath.Join(p.tmp, "kubeconfig"), "", ""

@@ -42,7 +42,7 @@ func (c *checks) definitions() {
 		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
 		c.fail(err)
 		for _, file := range files {
-			found, err := kube.Definitions(file, charts.Published(charts.Root(m.Dir)))
+			found, err := kube.Definitions(file)
 			if err != nil {
 				c.found.addMessage(Error, file+": "+err.Error())
 			}

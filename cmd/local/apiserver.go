@@ -63,7 +63,7 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if err := server.Protect(); err != nil {
 		return err
 	}
-	if err := server.Start("127.0.0.1:0"); err != nil {
+	if err := server.Start(); err != nil {
 		return err
 	}
 	defer server.Close()

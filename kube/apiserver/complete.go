@@ -27,7 +27,7 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 		foldStringData(u) // before it is stored, so that two writes of the same text are equal
 		setDefault(u, "Opaque", "type")
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		u.Object["status"] = established(u)
+		u.Object["status"] = established()
 	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods, and a Job that is suspended, stay as
 	// they are, unless all workloads count as running (runWorkload).
 	case "jobs.batch":
@@ -65,24 +65,7 @@ func foldStringData(u *unstructured.Unstructured) {
 	delete(u.Object, "stringData")
 }
 
-// established is the status of a definition whose names no other one has taken. Only the version
-// that it stores counts as one in which objects may be stored, so that none has to be written again
-// (M3).
-func established(u *unstructured.Unstructured) map[string]any {
-	var stored []any
-	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
-	for _, v := range versions {
-		version, _ := v.(map[string]any)
-		if storage, _ := version["storage"].(bool); storage {
-			stored = append(stored, version["name"])
-		}
-	}
-	names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
-	return map[string]any{
-		"acceptedNames": names, "storedVersions": stored,
-		"conditions": []any{
-			map[string]any{"type": "NamesAccepted", "status": "True"},
-			map[string]any{"type": "Established", "status": "True"},
-		},
-	}
+// established is the status of a definition that is in use at once.
+func established() map[string]any {
+	return map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
 }

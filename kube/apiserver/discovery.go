@@ -1,9 +1,7 @@
 package apiserver
 
 import (
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,20 +38,12 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 	case path == "api":
 		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case path == "apis":
-		answerGroups(w, r, groups(served))
-	case path == "openapi/v3":
-		writeJSON(w, http.StatusOK, openAPIPaths(served.all))
+		// There is no aggregated discovery: clients that prefer it fall back to one request for each version.
+		writeJSON(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(served)})
 	case path == "openapi/v2":
-		writeOpenAPIv2(w, served.all)
-	case strings.HasPrefix(path, "openapi/v3/"):
-		writeJSON(w, http.StatusOK, openAPI(served.all))
+		writeOpenAPI(w, served.all)
 	default:
-		list := groups(served)
-		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return "apis/"+g.Name == path })
-		if i < 0 {
-			return false
-		}
-		writeJSON(w, http.StatusOK, list[i])
+		return false
 	}
 	return true
 }
@@ -68,24 +58,6 @@ func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
 		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, true
 	}
 	return gv, false
-}
-
-// answerGroups sends an ETag, by which clients ask whether the kinds are still the same. There is
-// no aggregated discovery: clients that prefer it fall back to one request for each version.
-func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
-	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
-	data, err := json.Marshal(answer)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	tag := fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(data)))
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	writeJSON(w, http.StatusOK, answer)
 }
 
 // groups lists the API groups, in the order of the kinds. The first version of a group is the
@@ -140,37 +112,9 @@ func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
 	return list
 }
 
-// openAPIPaths lists the documents that kubectl reads before it writes, to find out whether the
-// server checks unknown fields. The documents claim that it does, but the server accepts every field.
-func openAPIPaths(all []*kind) map[string]any {
-	paths := map[string]any{}
-	for _, k := range all {
-		name := "apis/" + k.String()
-		if k.Group == "" {
-			name = "api/" + k.Version
-		}
-		paths[name] = map[string]any{"serverRelativeURL": "/openapi/v3/" + name}
-	}
-	return map[string]any{"paths": paths}
-}
-
-// openAPI declares for each kind only that PATCH has the parameter fieldValidation: kubectl reads no
-// more. All versions have the same document, with all kinds.
-func openAPI(all []*kind) map[string]any {
-	paths := map[string]any{}
-	for _, k := range all {
-		paths["/"+k.String()+"/"+k.plural] = map[string]any{"patch": map[string]any{
-			"parameters":                      []any{map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]any{"type": "string"}}},
-			"responses":                       map[string]any{},
-			"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.name},
-		}}
-	}
-	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": paths}
-}
-
-// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each with any
-// fields. kubectl reads nothing but protobuf.
-func writeOpenAPIv2(w http.ResponseWriter, all []*kind) {
+// writeOpenAPI answers what kubectl asks for before it writes: the kinds, each with any
+// fields. kubectl reads nothing but protobuf, and this version of the document where there is no newer one.
+func writeOpenAPI(w http.ResponseWriter, all []*kind) {
 	definitions := map[string]any{}
 	for _, k := range all {
 		definitions[k.String()+"."+k.name] = map[string]any{

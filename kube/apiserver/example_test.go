@@ -34,15 +34,3 @@ func ExampleServer() {
 	}
 	// Output: greeting hello
 }
-
-// A word of kubectl names a kind.
-func ExampleServer_Kind() {
-	server := apiserver.New("v1.33.0")
-	for _, word := range []string{"deploy", "configmaps", "Wizard"} {
-		fmt.Println(server.Kind(word))
-	}
-	// Output:
-	// apps/v1 Deployment true
-	// v1 ConfigMap true
-	//   false
-}

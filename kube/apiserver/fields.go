@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,48 +22,24 @@ func (s *Server) OnUnknownField(f func(object map[string]any, p FieldProblem)) {
 	s.store.unknown = f
 }
 
-// checkFields drops what the kind of an object does not have, and reports it to the observer.
-// Without an observer nothing is checked, and u stays as it is. A check reports a bounded number of
-// problems, so the object is checked again after each round in which fields were dropped.
+// checkFields drops what the built-in kind of an object does not have, and reports it to the observer.
+// Without an observer nothing is checked, and u stays as it is.
 func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
-	for again := s.unknown != nil; again; {
-		again = false
-		for _, p := range s.checker().Check(u.Object) {
-			switch {
-			case k.custom:
-				s.unknown(u.Object, p)
-			case !p.Unknown:
-				return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", k.name, k.Version, k.name, p))
-			default:
-				s.unknown(u.Object, p)
-				drop(u.Object, p.Path)
-				again = true
-			}
+	if s.unknown == nil {
+		return nil
+	}
+	checker := s.checker()
+	check := checker.Prune
+	if k.custom {
+		check = checker.Check
+	}
+	for _, p := range check(u.Object) {
+		if !k.custom && !p.Unknown {
+			return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", k.name, k.Version, k.name, p))
 		}
+		s.unknown(u.Object, p)
 	}
 	return nil
-}
-
-// drop removes the key to which a path leads. The path is one that Check has returned, so it leads
-// there.
-func drop(object map[string]any, path []string) {
-	last := len(path) - 1
-	var at any = object
-	for _, step := range path[:last] {
-		switch v := at.(type) {
-		case map[string]any:
-			at = v[step]
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(v) {
-				return
-			}
-			at = v[i]
-		}
-	}
-	if m, ok := at.(map[string]any); ok {
-		delete(m, path[last])
-	}
 }
 
 // checker returns a checker of the built-in kinds and the present definitions. It is made again for each check,

@@ -14,14 +14,14 @@ type event struct {
 	before, after *unstructured.Unstructured
 }
 
-// history are the latest changes, for watches from a version and for the pages of lists.
+// history are the latest changes, for watches from a version.
 type history struct {
 	events []event
 	floor  int64         // the version before the first of them
 	news   chan struct{} // closed at each change
 }
 
-// longestHistory is how many changes are remembered. A watch or page that needs an older one is
+// longestHistory is how many changes are remembered. A watch that needs an older one is
 // refused, and the client lists again.
 const longestHistory = 10_000
 

@@ -35,18 +35,18 @@ type Request struct {
 // (discovery.go).
 //
 // This file has what all verbs share, and the verbs with one answer; watch has a stream
-// (stream.go). A request goes through newRequest, review, its verb and format.answer, in one
+// (stream.go). A request goes through newRequest, review, its verb and shown, in one
 // goroutine.
 type request struct {
-	http                         *http.Request
-	query                        url.Values
-	store                        *store
-	verb                         string // as RBAC names it; empty: none for this method and path
-	kind                         *kind  // never nil
-	namespace, name, subresource string // empty: all namespaces, all objects, the object itself
-	selection                    selection
-	format                       format
-	created                      bool // the answer is an object that did not exist
+	selection
+	http        *http.Request
+	query       url.Values
+	store       *store
+	verb        string // as RBAC names it; empty: none for this method and path
+	kind        *kind  // never nil
+	subresource string // empty: the object itself
+	partial     bool   // the client wants no more than metadata
+	created     bool   // the answer is an object that did not exist
 }
 
 // write is how the request wants an object to be written.
@@ -82,7 +82,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.created {
 		code = http.StatusCreated
 	}
-	writeJSON(w, code, q.format.answer(answer))
+	if u, ok := answer.(*unstructured.Unstructured); ok {
+		answer = q.shown(u)
+	}
+	writeJSON(w, code, answer)
 }
 
 // review calls the observer of requests, which may refuse them: scenarios inject faults by that. A
@@ -144,6 +147,10 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 		return nil, unknown
 	}
 	q := &request{http: r, query: r.URL.Query(), store: s}
+	var err error
+	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
 	// namespaces/x/pods is about Pods, namespaces/x/status about the Namespace.
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		q.namespace, parts = parts[1], parts[2:]
@@ -158,12 +165,9 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	if q.kind == nil || !q.kind.has(q.subresource) || q.namespace != "" && !q.kind.namespaced {
 		return nil, unknown
 	}
+	q.resource = q.kind.resource()
 	q.verb = verb(r.Method, q.name != "", isTrue(q.query.Get("watch")))
-	var err error
-	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	q.format = format{kind: q.kind, partial: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
+	q.partial = strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 	return q, nil
 }
 
@@ -182,12 +186,6 @@ func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 // has reports whether a kind has a subresource; "" is the object itself.
 func (k *kind) has(subresource string) bool {
 	return subresource == "" || subresource == "status" && k.status
-}
-
-// matches reports whether the request is about an object, which is nil for one that does not exist.
-func (q *request) matches(at key, u *unstructured.Unstructured) bool {
-	return u != nil && at.resource == q.kind.resource() && (q.namespace == "" || q.namespace == at.namespace) &&
-		(q.name == "" || q.name == at.name) && q.selection.matches(u)
 }
 
 // body reads the object of the request, in JSON, YAML or protobuf, and checks that it belongs there. Only typed clients
@@ -242,8 +240,7 @@ func (q *request) create() (any, error) {
 	return q.store.create(q.kind, u, q.write())
 }
 
-// update replaces an object. A Lease is created if there is none, as API servers do for this kind
-// alone.
+// update replaces an object.
 func (q *request) update() (any, error) {
 	u, err := q.body()
 	if err != nil {
@@ -251,12 +248,7 @@ func (q *request) update() (any, error) {
 	}
 	w := q.write()
 	w.replace = true
-	got, err := q.store.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
-	if apierrors.IsNotFound(err) && q.kind.name == "Lease" && u.GetResourceVersion() == "" {
-		q.created = true
-		return q.store.create(q.kind, u, w)
-	}
-	return got, err
+	return q.store.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
 }
 
 // delete answers with the object while something holds it, and otherwise with a Status: clients
@@ -293,76 +285,49 @@ func (q *request) deletion() deletion {
 }
 
 // list is all objects that are asked for, in the order of the storage of a cluster. There are no pages, whatever limit a
-// client sends: it gets all of them, as it may from any API server.
-func (q *request) list() *unstructured.UnstructuredList {
-	items, version := q.selected()
-	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": q.kind.String(), "kind": q.kind.name + "List"}, Items: items}
-	list.SetResourceVersion(strconv.FormatInt(version, 10))
+// client sends: it gets all of them, as it may from any API server. Objects of built-in kinds lack kind and apiVersion
+// there, as in answers of real API servers: a client that relies on them fails here, too.
+func (q *request) list() map[string]any {
+	objects, version := q.selected()
+	items := make([]any, 0, len(objects)) // not nil: in JSON it must be a list
+	for _, u := range objects {
+		item := q.shown(u)
+		if !q.kind.custom && !q.partial {
+			item = maps.Clone(item)
+			delete(item, "apiVersion")
+			delete(item, "kind")
+		}
+		items = append(items, item)
+	}
+	list := map[string]any{"apiVersion": q.kind.String(), "kind": q.kind.name + "List", "metadata": map[string]any{"resourceVersion": strconv.FormatInt(version, 10)}, "items": items}
+	if q.partial {
+		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+	}
 	return list
 }
 
 // selected are the objects that are asked for, and their version.
-func (q *request) selected() (list []unstructured.Unstructured, version int64) {
+func (q *request) selected() (list []*unstructured.Unstructured, version int64) {
 	objects, version := q.store.now()
 	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
 		if u := objects[at]; q.matches(at, u) {
-			list = append(list, *u)
+			list = append(list, u)
 		}
 	}
 	return list, version
 }
 
-// format is how a client wants to see objects: by the header Accept, and by the path for a
-// subresource. It changes copies, never objects of the store.
-type format struct {
-	kind    *kind
-	partial bool // no more than metadata
-}
-
-// answer is an object, or a list, as the client wants to see it. Other answers, such as a Status,
-// are as they are.
-func (f *format) answer(answer any) any {
-	switch a := answer.(type) {
-	case *unstructured.Unstructured:
-		return f.shown(a)
-	case *unstructured.UnstructuredList:
-		items := make([]any, len(a.Items))
-		for i := range a.Items {
-			items[i] = f.item(&a.Items[i])
-		}
-		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
-		if f.partial {
-			out["apiVersion"], out["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
-		}
-		return out
-	}
-	return answer
-}
-
-// item is an object of a list. Objects of built-in kinds lack kind and apiVersion there, as in
-// answers of real API servers: a client that relies on them fails here, too.
-func (f *format) item(u *unstructured.Unstructured) map[string]any {
-	object := f.shown(u)
-	if f.kind.custom || f.partial {
-		return object
-	}
-	object = maps.Clone(object)
-	delete(object, "apiVersion")
-	delete(object, "kind")
-	return object
-}
-
 // shown is an object, or its subresource, in the version of the request. All versions of a kind
 // have the same fields here: only the apiVersion differs.
-func (f *format) shown(u *unstructured.Unstructured) map[string]any {
-	if f.partial {
+func (q *request) shown(u *unstructured.Unstructured) map[string]any {
+	if q.partial {
 		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
 	}
-	if u.GetAPIVersion() == f.kind.String() {
+	if u.GetAPIVersion() == q.kind.String() {
 		return u.Object
 	}
 	other := u.DeepCopy()
-	other.SetAPIVersion(f.kind.String())
+	other.SetAPIVersion(q.kind.String())
 	return other.Object
 }
 

@@ -2,17 +2,22 @@ package apiserver
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// selection selects objects by selectors. An empty one selects all; the zero value is not valid.
+// selection is the objects of a resource that a request or a watch of the operator is about. The zero value is not
+// valid.
 type selection struct {
-	labels labels.Selector
-	fields fields.Selector
+	resource        schema.GroupResource
+	namespace, name string // empty: all
+	labels          labels.Selector
+	fields          fields.Selector
 }
 
 // newSelection parses selectors; empty texts select everything.
@@ -23,24 +28,35 @@ func newSelection(labelText, fieldText string) (s selection, err error) {
 	return s, err
 }
 
-func (s selection) matches(u *unstructured.Unstructured) bool {
-	return s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(fieldsOf{u.Object})
+// matches reports whether an object is selected; it is nil for one that does not exist.
+func (s selection) matches(at key, u *unstructured.Unstructured) bool {
+	return u != nil && at.resource == s.resource && (s.namespace == "" || s.namespace == at.namespace) &&
+		(s.name == "" || s.name == at.name) && s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(s.fieldsOf(u))
 }
 
-// fieldsOf are the fields of an object as a field selector names them, by their paths in it.
-type fieldsOf struct{ object map[string]any }
-
-// Has implements fields.Fields.
-func (f fieldsOf) Has(path string) bool {
-	_, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
-	return ok
-}
-
-// Get implements fields.Fields. An absent field, and null, is the empty text.
-func (f fieldsOf) Get(path string) string {
-	value, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
-	if !ok || value == nil {
-		return ""
+// fieldsOf are the fields that are asked for, by their paths in the object. An absent field, and null, is the empty text.
+func (s selection) fieldsOf(u *unstructured.Unstructured) fields.Set {
+	set := fields.Set{}
+	for _, r := range s.fields.Requirements() {
+		if value, _, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(r.Field, ".")...); value != nil {
+			set[r.Field] = fmt.Sprint(value)
+		}
 	}
-	return fmt.Sprint(value)
+	return set
+}
+
+// shows is a change as a watch of the selection shows it, empty for none: an object that begins to match is ADDED, one
+// that no longer matches is DELETED in its last matching state, with the version of the change.
+func (s selection) shows(e event) (change string, u *unstructured.Unstructured) {
+	switch before, after := s.matches(e.key, e.before), s.matches(e.key, e.after); {
+	case after && !before:
+		return "ADDED", e.after
+	case after:
+		return "MODIFIED", e.after
+	case before:
+		gone := e.before.DeepCopy()
+		gone.SetResourceVersion(strconv.FormatInt(e.number, 10))
+		return "DELETED", gone
+	}
+	return "", nil
 }

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,21 +9,16 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
-
-// anyFreePort is the address at which tests serve.
-const anyFreePort = "127.0.0.1:0"
 
 // endpoint is where a server is reached from other processes. Start sets http and url, Protect the
 // rest before.
@@ -35,10 +29,9 @@ type endpoint struct {
 	certificate *tls.Certificate // nil: no TLS
 }
 
-// Start serves at an address (host:port); "" is any free port of the loopback interface.
-func (s *Server) Start(address string) error {
-	address = cmp.Or(address, anyFreePort)
-	listener, err := net.Listen("tcp", address)
+// Start serves on a free port of the loopback interface.
+func (s *Server) Start() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("API server in memory: %w", err)
 	}
@@ -104,9 +97,8 @@ func authenticated(token string, next http.Handler) http.Handler {
 	})
 }
 
-// WriteKubeconfig writes a file by which clients find a started server, in one step:
-// another process may read it at any time. Namespace is where clients look when they
-// name none.
+// WriteKubeconfig writes a file by which clients find a started server. Only its owner may read it. Namespace is where
+// clients look when they name none.
 func (s *Server) WriteKubeconfig(path, namespace string) error {
 	const name = "memory"
 	config := clientcmdapi.NewConfig()
@@ -121,23 +113,5 @@ func (s *Server) WriteKubeconfig(path, namespace string) error {
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: namespace}
 	config.CurrentContext = name
-	data, err := clientcmd.Write(*config)
-	if err != nil {
-		return err
-	}
-	return writeFile(path, data)
-}
-
-// writeFile replaces a file in one step, so that a reader never sees a part of it. Only the owner
-// may read it: it has a token, or Secrets.
-func writeFile(path string, data []byte) error {
-	draft := path + ".new"
-	err := os.WriteFile(draft, data, 0o600)
-	if err == nil {
-		err = os.Rename(draft, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(draft))
-	}
-	return nil
+	return clientcmd.WriteToFile(*config, path)
 }

@@ -21,7 +21,7 @@ func protected(t *testing.T, s *apiserver.Server) *rest.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, s.Protect())
-	must(t, s.Start(""))
+	must(t, s.Start())
 	t.Cleanup(func() { s.Close() })
 	must(t, s.WriteKubeconfig(path, "default"))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

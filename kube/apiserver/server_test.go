@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +24,7 @@ import (
 func started(t *testing.T) *Server {
 	t.Helper()
 	s := New("v1.33.0")
-	must(t, s.Start(""))
+	must(t, s.Start())
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -47,61 +45,6 @@ func secret(name string, fields map[string]any) *unstructured.Unstructured {
 func TestBuiltinKinds(t *testing.T) {
 	if got, want := len(builtinKinds()), strings.Count(builtin, "\n"); got != want {
 		t.Errorf("%d of %d lines of kinds.txt are kinds", got, want)
-	}
-}
-
-// What a real API server refuses, and what it fills in.
-func TestWrites(t *testing.T) {
-	s := started(t)
-	api := secrets(t, s)
-	ctx := t.Context()
-	made, err := api.Create(ctx, secret("a", map[string]any{"stringData": map[string]any{"x": "y"}}), metav1.CreateOptions{})
-	must(t, err)
-	if data, _, _ := unstructured.NestedString(made.Object, "data", "x"); data != "eQ==" || made.GetUID() == "" || made.GetResourceVersion() == "" {
-		t.Errorf("made %v", made)
-	}
-	if _, err := api.Create(ctx, secret("a", nil), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-		t.Errorf("a second create: %v", err)
-	}
-	patched, err := api.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata": {"finalizers": ["example.org/a"]}}`), metav1.PatchOptions{})
-	must(t, err)
-	if _, err := api.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-		t.Errorf("an update of an old version: %v", err)
-	}
-	same, err := api.Update(ctx, patched, metav1.UpdateOptions{})
-	if err != nil || same.GetResourceVersion() != patched.GetResourceVersion() {
-		t.Errorf("an update that changes nothing: %v, version %s, was %s", err, same.GetResourceVersion(), patched.GetResourceVersion())
-	}
-	must(t, api.Delete(ctx, "a", metav1.DeleteOptions{}))
-	if kept, err := api.Get(ctx, "a", metav1.GetOptions{}); err != nil || kept.GetDeletionTimestamp() == nil {
-		t.Errorf("an object with a finalizer: %v %v", kept, err)
-	}
-	if _, err := api.Patch(ctx, "a", types.JSONPatchType, []byte(`[{"op": "remove", "path": "/metadata/finalizers"}]`), metav1.PatchOptions{}); err != nil {
-		t.Error(err)
-	}
-	if _, err := api.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("after its last finalizer: %v", err)
-	}
-	applied := secret("b", map[string]any{"data": map[string]any{"k": "eQ=="}})
-	if _, err := api.Apply(ctx, "b", applied, metav1.ApplyOptions{FieldManager: "t", Force: true}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestNamespaces(t *testing.T) {
-	s := New("v1.33.0")
-	k := s.store.served().find("v1", "secrets")
-	u := secret("a", nil)
-	u.SetNamespace("none")
-	if _, err := s.store.create(k, u, write{}); !apierrors.IsNotFound(err) {
-		t.Errorf("in a namespace that is not there: %v", err)
-	}
-	must(t, s.Apply(u.Object))
-	if found, err := s.Delete("", "namespace", "", "none"); err != nil || !found {
-		t.Errorf("delete: %t %v", found, err)
-	}
-	if _, err := s.store.get(k, "none", "a"); !apierrors.IsNotFound(err) {
-		t.Errorf("after its namespace: %v", err)
 	}
 }
 
@@ -130,36 +73,6 @@ func TestWatchObjects(t *testing.T) {
 		t.Errorf("snapshot %v, %d", objects, seq)
 	}
 	if state := w.State(); state.Phase != kube.Complete || state.Kind != "Secret" {
-		t.Errorf("state %+v", state)
-	}
-}
-
-// C39: an object on which the filter fails has no filter result, and each change of it counts. Without
-// KeepObjects none is kept (C22).
-func TestWatchObjectsFilterFails(t *testing.T) {
-	s := New("v1.33.0")
-	var changes []string
-	w, err := s.WatchObjects(t.Context(), kube.Spec{
-		Kind: "secret", Namespaces: []string{"default"},
-		Filter: func(object map[string]any) (json.RawMessage, error) {
-			if object["type"] != "good" {
-				return nil, errors.New("not good")
-			}
-			return json.RawMessage("1"), nil
-		},
-	}, func(c kube.Change) { changes = append(changes, c.Type+" "+string(c.Object.FilterResult)) }, func() {})
-	must(t, err)
-	for _, of := range []struct{ kind, label string }{{"bad", "a"}, {"bad", "a"}, {"bad", "b"}, {"good", "b"}, {"good", "a"}, {"bad", "a"}} {
-		object := map[string]any{"type": of.kind, "metadata": map[string]any{"namespace": "default", "name": "x", "labels": map[string]any{"l": of.label}}}
-		must(t, s.Apply(secret("x", object).Object))
-	}
-	if got, want := strings.Join(changes, ", "), "Added , Modified , Modified 1, Modified "; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if objects, _ := w.Snapshot(); len(objects) != 1 || objects[0].Object != nil || objects[0].FilterResult != nil {
-		t.Errorf("snapshot %v", objects)
-	}
-	if state := w.State(); state.FilterErrors == 0 {
 		t.Errorf("state %+v", state)
 	}
 }
@@ -224,6 +137,8 @@ func TestKubectl(t *testing.T) {
 	s := started(t)
 	dir := t.TempDir()
 	must(t, s.WriteKubeconfig(dir+"/kubeconfig", "default"))
+	list := dir + "/list.yaml"
+	must(t, os.WriteFile(list, []byte("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}, {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}]}"), 0o600))
 	for _, c := range []struct{ args, says string }{
 		{"version", "Server Version: v1.33.0"},
 		{"create configmap a --from-literal=x=1", "configmap/a created"},
@@ -242,6 +157,7 @@ func TestKubectl(t *testing.T) {
 		{"apply -f -", "configmap/b created"},
 		{"apply -f -", "configmap/b unchanged"},
 		{"apply --server-side -f -", "configmap/b serverside-applied"},
+		{"apply -f " + list, "deployment.apps/d configured"},
 		{"wait --for=delete cm/none --timeout=1s", ""},
 		{"delete cm a", "deleted"},
 		{"get cm a", "NotFound"},

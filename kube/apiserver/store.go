@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"addon-operator/kube"
 	"addon-operator/kube/fields"
 )
 
@@ -18,7 +19,7 @@ import (
 // caller of the other methods holds it.
 //
 // Every change goes through commit or commitGone, which count it, add it to the history, and notify
-// the Watches in the same goroutine. So when a caller has its answer, the operator has
+// the watches of the operator in the same goroutine. So when a caller has its answer, the operator has
 // been notified.
 type store struct {
 	mu      sync.Mutex
@@ -26,7 +27,8 @@ type store struct {
 	objects map[key]*unstructured.Unstructured // with managedFields; never written to
 	kinds   kinds                              // define makes them again when a definition changes
 	history history
-	watches []*Watch       // of the operator, in the order in which they began
+	watcher *kube.Watcher  // of the operator
+	feeds   []feed         // of its watches, in the order in which they began
 	denied  map[share]bool // what these may not read
 
 	// The observers of OnGone, OnRequest and OnUnknownField are called with the lock held; nil:
@@ -39,10 +41,12 @@ type store struct {
 }
 
 func newStore(served []*kind) *store {
-	return &store{
+	s := &store{
 		number: firstVersion, objects: map[key]*unstructured.Unstructured{}, history: newHistory(firstVersion),
 		kinds: kinds{all: served, fixed: len(served)}, denied: map[share]bool{},
 	}
+	s.watcher = kube.NewFedWatcher(s)
+	return s
 }
 
 // firstVersion makes versions look like those of a cluster that is in use, and cross from three

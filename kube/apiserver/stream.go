@@ -32,7 +32,7 @@ func (q *request) watch(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	out := json.NewEncoder(w)
-	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.format.shown(u)}) }
+	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.shown(u)}) }
 	if since == present {
 		since = q.streamAll(write)
 	}
@@ -48,7 +48,9 @@ func (q *request) watch(w http.ResponseWriter) error {
 		}
 		since = max(since, newest) // a client may name a version that is yet to come
 		for _, e := range events {
-			q.stream(e, write)
+			if change, u := q.shows(e); u != nil {
+				write(change, u)
+			}
 		}
 		_ = http.NewResponseController(w).Flush() // a writer that cannot flush holds nothing back
 		select {
@@ -98,8 +100,8 @@ func watchLimit(query url.Values) time.Duration {
 // that asked for it receives a bookmark, which means that these are all objects.
 func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
 	list, version := q.selected()
-	for i := range list {
-		write("ADDED", &list[i])
+	for _, u := range list {
+		write("ADDED", u)
 	}
 	if isTrue(q.query.Get("sendInitialEvents")) {
 		mark := blank(q.kind)
@@ -108,22 +110,6 @@ func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int6
 		write("BOOKMARK", mark)
 	}
 	return version
-}
-
-// stream writes a change as the selection of the request shows it: an object that begins to match
-// is ADDED, one that no longer matches is DELETED in its last matching state, with the version of
-// the change.
-func (q *request) stream(e event, write func(string, *unstructured.Unstructured)) {
-	switch before, after := q.matches(e.key, e.before), q.matches(e.key, e.after); {
-	case after && !before:
-		write("ADDED", e.after)
-	case after:
-		write("MODIFIED", e.after)
-	case before:
-		gone := e.before.DeepCopy()
-		gone.SetResourceVersion(strconv.FormatInt(e.number, 10))
-		write("DELETED", gone)
-	}
 }
 
 // tooOld is the error of a watch from a version whose changes are forgotten.

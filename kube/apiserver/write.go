@@ -285,14 +285,16 @@ func (s *store) commitGone(key key) {
 	s.mayEnd(key.namespace)
 }
 
-// notify records a change and passes it to all watches. The kinds of a definition are served before
-// that, so a watch that has waited for its kind begins with this change.
+// notify records a change and passes it to all watches. The kinds of a definition are served before that.
 func (s *store) notify(e event) {
 	s.history.add(e)
 	if e.key.resource == definitions {
 		s.define()
 	}
-	for _, w := range s.watches {
-		w.see(e)
+	for _, f := range s.current() {
+		s.see(f, e)
+	}
+	if e.key.resource == definitions {
+		s.watcher.KindsChanged()
 	}
 }

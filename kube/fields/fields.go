@@ -5,7 +5,7 @@
 // are not checked.
 //
 // A kind has a shape, which is either a Go type of the library (builtin.go) or a schema of a
-// definition (custom.go). walk visits object and shape together.
+// definition (custom.go). A walk visits object and shape together.
 package fields
 
 import (
@@ -70,8 +70,8 @@ type shape interface {
 	element() shape
 }
 
-// mostProblems is about how many problems of an object are reported: an object of a tenant may have
-// any number. The unknown fields of one map are not cut.
+// mostProblems is how many problems of an object are reported: an object of a tenant may have
+// any number.
 const mostProblems = 20
 
 // Checker checks objects. It is safe for concurrent use.
@@ -91,13 +91,19 @@ func New(definitions ...map[string]any) *Checker {
 
 // Check lists the problems of an object, up to 20, in the order of the fields' names. It
 // finds none in objects of unknown kinds.
-func (c *Checker) Check(object map[string]any) (problems []Problem) {
+func (c *Checker) Check(object map[string]any) []Problem { return c.walked(object, false) }
+
+// Prune is Check that removes all unknown fields from the object.
+func (c *Checker) Prune(object map[string]any) []Problem { return c.walked(object, true) }
+
+func (c *Checker) walked(object map[string]any, prune bool) []Problem {
+	w := walk{prune: prune}
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
 	if s := c.shapeOf(apiVersion, kind); s != nil {
-		walk(s, nil, object, &problems)
+		w.visit(s, nil, object)
 	}
-	return problems
+	return w.problems
 }
 
 // shapeOf is the shape of a kind, nil for an unknown kind. Definitions win over the types
@@ -120,16 +126,28 @@ func (c *Checker) shapeOf(apiVersion, kind string) shape {
 	return nil
 }
 
-// walk appends the problems of a value and of what is inside of it. Keys are taken in order, so
+// walk collects the problems of an object.
+type walk struct {
+	prune    bool
+	problems []Problem
+}
+
+func (w *walk) add(p Problem) {
+	if len(w.problems) < mostProblems {
+		w.problems = append(w.problems, p)
+	}
+}
+
+// visit adds the problems of a value and of what is inside of it. Keys are taken in order, so
 // that the same object has the same problems each time. Paths are cloned, because problems keep
 // them.
-func walk(s shape, path []string, value any, problems *[]Problem) {
-	if value == nil || len(*problems) >= mostProblems {
+func (w *walk) visit(s shape, path []string, value any) {
+	if value == nil || len(w.problems) >= mostProblems && !w.prune {
 		return // null is as absent
 	}
 	wrong, inside := s.check(value)
 	if wrong != "" {
-		*problems = append(*problems, Problem{Path: path, message: wrong})
+		w.add(Problem{Path: path, message: wrong})
 	}
 	if !inside {
 		return
@@ -140,14 +158,17 @@ func walk(s shape, path []string, value any, problems *[]Problem) {
 			at := append(slices.Clone(path), key)
 			below := s.field(key)
 			if below == nil {
-				*problems = append(*problems, Problem{Path: at, Unknown: true, Known: s.names()})
+				w.add(Problem{Path: at, Unknown: true, Known: s.names()})
+				if w.prune {
+					delete(v, key)
+				}
 				continue
 			}
-			walk(below, at, v[key], problems)
+			w.visit(below, at, v[key])
 		}
 	case []any:
 		for i := range v {
-			walk(s.element(), append(slices.Clone(path), strconv.Itoa(i)), v[i], problems)
+			w.visit(s.element(), append(slices.Clone(path), strconv.Itoa(i)), v[i])
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,30 +23,14 @@ const lastWord = time.Second
 // Dial connects to a port on the loopback interface of a Pod. Nothing listens on this machine
 // meanwhile. The error of a Pod in which nothing listens on the port comes with the first Read at
 // the latest. The user needs the permission to create pods/portforward in the namespace.
-func (p Pod) Dial(ctx context.Context, port int) (net.Conn, error) {
-	type dialled struct {
-		net.Conn
-		error
+//
+// It has no context because the library takes none; the caller, an HTTP transport, does not wait for it.
+func (p Pod) Dial(port int) (net.Conn, error) {
+	conn, err := p.dial(port)
+	if err != nil {
+		return nil, fmt.Errorf("forward port %d of %s: %w", port, p, err)
 	}
-	done := make(chan dialled, 1)
-	go func() {
-		conn, err := p.dial(port)
-		if err != nil {
-			err = fmt.Errorf("forward port %d of %s: %w", port, p, err)
-		}
-		done <- dialled{conn, err}
-	}()
-	select {
-	case d := <-done:
-		return d.Conn, d.error
-	case <-ctx.Done():
-		go func() { // the library takes no context
-			if d := <-done; d.error == nil {
-				_ = d.Close()
-			}
-		}()
-		return nil, ctx.Err()
-	}
+	return conn, nil
 }
 
 // dial opens a connection to the API server for one forwarded connection. It could carry several;

@@ -13,22 +13,16 @@ import (
 // more than there is memory (D39).
 const maxExpanded = 4 << 20
 
-// These bound what a file of small documents leads to (K1): each takes some kilobytes before it is
-// applied, and so does each mistake. The size of the file itself is limited by its reader.
-const (
-	maxDocuments = 50_000
-	maxProblems  = 100
-)
+// maxDocuments bounds what a file of small documents leads to (K1): each takes some kilobytes before it is
+// applied. The size of the file itself is limited by its reader.
+const maxDocuments = 50_000
 
-var (
-	errTooManyDocuments = fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
-	errTooManyProblems  = errors.New("there are more problems; fix these first")
-)
+var errTooManyDocuments = fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
 
-// CheckExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the
+// checkExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the
 // text is read, and costs a parse of its own; a text without an asterisk has no alias and needs no
 // check. A text that is no YAML is no error here, because the reader has a better one.
-func CheckExpansion(text []byte) error {
+func checkExpansion(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil //nolint:nilerr // the reader reports the mistake

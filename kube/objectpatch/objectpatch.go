@@ -2,6 +2,7 @@ package objectpatch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ type patchDocument struct {
 	JQFilter            string          `json:"jqFilter"`
 }
 
-// compile checks the document and reports everything that is wrong with it.
+// compile checks the document.
 func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 	p := Patch{
 		Operation:           d.Operation,
@@ -112,69 +113,63 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 	var err error
 	switch d.Operation {
 	case Create, CreateIfNotExists, CreateOrUpdate, ServerSideApply:
-		err = errors.Join(d.onlyPayload("object"), p.setObject(d))
+		err = cmp.Or(d.onlyPayload("object"), p.setObject(d))
 	case Delete, DeleteInBackground, DeleteNonCascading:
-		err = errors.Join(d.onlyPayload(""), p.named())
+		err = cmp.Or(d.onlyPayload(""), p.named())
 	case MergePatch:
-		err = errors.Join(d.onlyPayload("mergePatch"), p.named(), p.setPatch("mergePatch", d.MergePatch, new(map[string]any)))
+		err = cmp.Or(d.onlyPayload("mergePatch"), p.named(), p.setPatch("mergePatch", d.MergePatch, new(map[string]any)))
 	case JSONPatch:
-		err = errors.Join(d.onlyPayload("jsonPatch"), p.named(), p.setJSONPatch(d.JSONPatch))
+		err = cmp.Or(d.onlyPayload("jsonPatch"), p.named(), p.setJSONPatch(d.JSONPatch))
 	case JQPatch:
-		err = errors.Join(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter, jqLibrary))
+		err = cmp.Or(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter, jqLibrary))
 	case "":
 		err = errors.New("operation is missing")
 	default:
 		err = fmt.Errorf("unknown operation %q", d.Operation)
 	}
-	return p, errors.Join(err, p.possible())
+	return p, cmp.Or(err, p.possible())
 }
 
 // possible refuses names that cannot be a part of a URL: no object has one, and a slash would
 // address another resource than the one that was checked. Empty ones pass: named refuses those that
 // must not be.
 func (p *Patch) possible() error {
-	var errs []error
 	for _, part := range []struct{ field, text string }{{"namespace", p.Namespace}, {"name", p.Name}, {"subresource", p.Subresource}} {
 		if problems := content.IsPathSegmentName(part.text); len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("%s %q: %s", part.field, part.text, strings.Join(problems, ", ")))
+			return fmt.Errorf("%s %q: %s", part.field, part.text, strings.Join(problems, ", "))
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // onlyPayload reports payloads that the operation would ignore: a mistake in the operation's name
 // would otherwise pass unnoticed.
 func (d patchDocument) onlyPayload(field string) error {
-	var errs []error
-	for name, given := range map[string]bool{
-		"object":     d.Object != nil,
-		"mergePatch": d.MergePatch != nil,
-		"jsonPatch":  d.JSONPatch != nil,
-		"jqFilter":   d.JQFilter != "",
-	} {
-		if given && name != field {
-			errs = append(errs, fmt.Errorf("%s is not supported by %s", name, d.Operation))
+	for _, payload := range []struct {
+		name  string
+		given bool
+	}{{"object", d.Object != nil}, {"mergePatch", d.MergePatch != nil}, {"jsonPatch", d.JSONPatch != nil}, {"jqFilter", d.JQFilter != ""}} {
+		if payload.given && payload.name != field {
+			return fmt.Errorf("%s is not supported by %s", payload.name, d.Operation)
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // a map has no order
-	return errors.Join(errs...)
+	return nil
 }
 
 // named checks that the object has a kind and a name. The kind alone may be unknown to the API
 // server, and the namespace depends on it, so neither is checked here.
 func (p *Patch) named() error {
-	var errs []error
-	if p.Kind == "" {
-		errs = append(errs, errors.New("kind is missing"))
+	switch {
+	case p.Kind == "":
+		return errors.New("kind is missing")
+	case p.Name == "":
+		return errors.New("name is missing")
 	}
-	if p.Name == "" {
-		errs = append(errs, errors.New("name is missing"))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
-// setObject takes the object, whose own fields name it. The same names next to it are allowed, for
-// hooks that write them for each operation.
+// setObject takes the object, whose own fields name it. Names next to it are not used: some hooks write them for each
+// operation.
 func (p *Patch) setObject(d patchDocument) error {
 	if err := mapOrText("object", d.Object, &p.Object); err != nil {
 		return err
@@ -198,9 +193,6 @@ func (p *Patch) setObject(d patchDocument) error {
 	}
 	p.APIVersion, p.Kind = head.APIVersion, head.Kind
 	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
-	if err := p.agrees(d); err != nil {
-		return err
-	}
 	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
 		return nil
 	}
@@ -208,20 +200,6 @@ func (p *Patch) setObject(d patchDocument) error {
 		return fmt.Errorf("object: %w", err)
 	}
 	return nil
-}
-
-// agrees refuses names next to the object that differ from those in the object: one of them is a
-// mistake.
-func (p *Patch) agrees(d patchDocument) error {
-	var errs []error
-	for _, field := range []struct{ name, outside, within string }{
-		{"apiVersion", d.APIVersion, p.APIVersion}, {"kind", d.Kind, p.Kind}, {"namespace", d.Namespace, p.Namespace}, {"name", d.Name, p.Name},
-	} {
-		if field.outside != "" && field.outside != field.within {
-			errs = append(errs, fmt.Errorf("%s is %q, but %q in the object; remove it, or write the same name into the object", field.name, field.outside, field.within))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // setPatch takes a patch that decodes into a value like into, and keeps it as JSON: the API server
@@ -242,27 +220,21 @@ func (p *Patch) setJSONPatch(given json.RawMessage) error {
 	if err := p.setPatch("jsonPatch", given, &steps); err != nil {
 		return err
 	}
-	var errs []error
 	for i, step := range steps {
 		op, _ := step["op"].(string)
-		if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
-			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
-		}
-		if !isPointer(step["path"]) {
-			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is not a JSON pointer", i, step["path"]))
-		}
-		switch _, hasValue := step["value"]; op {
-		case "add", "replace", "test":
-			if !hasValue { // the API server would take it for null, or refuse it after other operations are done
-				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: value is missing", i))
-			}
-		case "move", "copy":
-			if !isPointer(step["from"]) {
-				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: from %v is not a JSON pointer", i, step["from"]))
-			}
+		_, hasValue := step["value"]
+		switch {
+		case !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op):
+			return fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"])
+		case !isPointer(step["path"]):
+			return fmt.Errorf("jsonPatch: operation %d: path %v is not a JSON pointer", i, step["path"])
+		case !hasValue && (op == "add" || op == "replace" || op == "test"): // the API server would take it for null
+			return fmt.Errorf("jsonPatch: operation %d: value is missing", i)
+		case (op == "move" || op == "copy") && !isPointer(step["from"]):
+			return fmt.Errorf("jsonPatch: operation %d: from %v is not a JSON pointer", i, step["from"])
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // isPointer reports whether a value is a JSON pointer (RFC 6901): empty for the whole object, else
@@ -291,7 +263,7 @@ func mapOrText(field string, given json.RawMessage, into any) error {
 	}
 	var text string
 	if json.Unmarshal(given, &text) == nil {
-		converted, err := YAMLToJSON([]byte(text))
+		converted, err := strictToJSON([]byte(text))
 		if err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1).
-// All mistakes are reported, with the number of the document, and then nothing is returned: the
+// The first mistake is reported, with the number of the document, and then nothing is returned: the
 // operations of a hook are applied all or not at all. An empty file has no operations. Modules that
 // the filters of JQPatch import are searched in jqLibrary.
 func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
@@ -24,20 +24,12 @@ func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
 		return nil, err
 	}
 	var patches []Patch
-	var errs []error
 	for i, document := range documents {
 		patch, err := parseOne(document, jqLibrary)
-		switch {
-		case err == nil:
-			patches = append(patches, patch)
-		case len(errs) == maxProblems:
-			return nil, errors.Join(append(errs, errTooManyProblems)...)
-		default:
-			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
 		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		patches = append(patches, patch)
 	}
 	return patches, nil
 }
@@ -106,7 +98,7 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 		}
 		var document []byte
 		if err == nil {
-			document, err = YAMLToJSON(text)
+			document, err = strictToJSON(text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
@@ -121,9 +113,9 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// YAMLToJSON is PublishedToJSON for what authors write: it refuses duplicate keys, of which the last would win. A key
+// strictToJSON is YAMLToJSON that refuses duplicate keys, of which the last would win. A key
 // next to a merge key ("<<") may override a merged one, which the strict mode of the library takes for a duplicate.
-func YAMLToJSON(text []byte) ([]byte, error) {
+func strictToJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {
 		return text, checkJSONKeys(text)
 	}
@@ -134,12 +126,12 @@ func YAMLToJSON(text []byte) ([]byte, error) {
 	if err := checkKeys(text); err != nil {
 		return nil, err
 	}
-	return PublishedToJSON(text)
+	return YAMLToJSON(text)
 }
 
-// PublishedToJSON reads a document as kubectl does, but refuses aliases that expand to too much. Most JSON is YAML, but
+// YAMLToJSON reads a document as kubectl does, but refuses aliases that expand to too much. Most JSON is YAML, but
 // not all: an escaped slash and surrogate pairs are not.
-func PublishedToJSON(text []byte) ([]byte, error) {
+func YAMLToJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {
 		return text, nil
 	}
@@ -148,7 +140,7 @@ func PublishedToJSON(text []byte) ([]byte, error) {
 
 func toJSON(text []byte, read func([]byte) ([]byte, error)) ([]byte, error) {
 	if bytes.IndexByte(text, '*') >= 0 { // without an alias the second parse is for nothing
-		if err := CheckExpansion(text); err != nil {
+		if err := checkExpansion(text); err != nil {
 			return nil, err
 		}
 	}
