@@ -112,8 +112,8 @@ func TestExplainUnknownPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"sizes":       "there is no m.sizes; m has internal, level, list, map",
 		"map.z":       "there is no m.map.z; m.map has w, x",
-		"size.x":      "there is no m.size.x: m.size is an integer",
-		"list[9]":     "there is no m.list[9]: m.list is a list",
+		"size.x":      "there is no m.size.x; m.size is an integer",
+		"list[9]":     "there is no m.list[9]; m.list is a list",
 		"a..b":        "write a.b for a key, [2] for an index",
 		"a[":          "write a.b for a key, [2] for an index",
 		"a]b[0]c":     "write a.b for a key, [2] for an index",

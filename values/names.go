@@ -90,23 +90,17 @@ func FlagKey(key string) string { return key + flagSuffix }
 // MaintenanceKey is the key that puts a module into maintenance (A7).
 func MaintenanceKey(key string) string { return key + maintenanceSuffix }
 
-// flagOwner returns the key of the section that a flag such as someModuleEnabled belongs to.
-func flagOwner(key string) (string, bool) { return ownerOf(key, flagSuffix) }
+// isFlag reports whether a key is a flag such as someModuleEnabled.
+func isFlag(key string) bool { return isOfModule(key, flagSuffix) }
 
-// maintenanceOwner returns the key of the section that a key such as someModuleMaintenance belongs
-// to.
-func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenanceSuffix) }
+// isMaintenance reports whether a key is a maintenance mode such as someModuleMaintenance.
+func isMaintenance(key string) bool { return isOfModule(key, maintenanceSuffix) }
 
-// ownerOf cuts the suffix and checks that the key of a module is left: "globalEnabled" and
+func isSwitch(key string) bool { return isFlag(key) || isMaintenance(key) }
+
+// isOfModule cuts the suffix and checks that the key of a module is left: "globalEnabled" and
 // "Enabled" belong to no module.
-func ownerOf(key, suffix string) (string, bool) {
+func isOfModule(key, suffix string) bool {
 	owner, found := strings.CutSuffix(key, suffix)
-	return owner, found && isKey(owner)
-}
-
-// isSwitch reports whether a key is a flag or a maintenance mode.
-func isSwitch(key string) bool {
-	_, flag := flagOwner(key)
-	_, mode := maintenanceOwner(key)
-	return flag || mode
+	return found && isKey(owner)
 }

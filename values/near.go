@@ -1,12 +1,16 @@
 package values
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+)
 
 // Nearest returns the known word that was probably meant, or "": the first one that contains the word, or else the one
-// that differs in case or in the fewest letters, up to two and a third of the word. What two flags or maintenance
+// that is most like it, whatever the case, and at most two letters longer or shorter. What two flags or maintenance
 // keys end with does not count.
 func Nearest(word string, known []string) string {
-	best, least := "", 3
+	best, most := "", 0.65
 	for _, candidate := range known {
 		asked, name := word, candidate
 		for _, end := range []string{flagSuffix, maintenanceSuffix} {
@@ -17,8 +21,8 @@ func Nearest(word string, known []string) string {
 		if len(asked) >= 3 && strings.Contains(name, asked) {
 			return candidate
 		}
-		if d := distance(strings.ToLower(asked), strings.ToLower(name)); d < least && d <= len(asked)/3+1 && d < len(name) {
-			best, least = candidate, d
+		if like := likeness(strings.ToLower(asked), strings.ToLower(name)); like > most {
+			best, most = candidate, like
 		}
 	}
 	return best
@@ -32,29 +36,12 @@ func DidYouMean(word string, known []string, otherwise string) string {
 	return otherwise
 }
 
-// distance returns how many letters must be inserted, removed or replaced (Levenshtein). Long words
-// are not compared, because the cost is quadratic and the author of a ConfigMap decides how long
-// its keys are.
-func distance(a, b string) int {
+// likeness is 1 for equal words and 0 for those without a common letter. Long words are not compared, because the
+// author of a ConfigMap decides how long its keys are.
+func likeness(a, b string) float64 {
 	const long = 64
-	if len(a) > long || len(b) > long {
-		return max(len(a), len(b))
+	if max(len(a), len(b)) > min(len(a)+2, len(b)+2, long) {
+		return 0
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return difflib.NewMatcher(strings.Split(a, ""), strings.Split(b, "")).Ratio()
 }

@@ -15,9 +15,4 @@ type Origin struct {
 }
 
 // Origin returns who wrote a saved operation; the zero value for one that was not saved.
-func (o Operation) Origin() Origin {
-	if o.by == nil {
-		return Origin{}
-	}
-	return *o.by
-}
+func (o Operation) Origin() Origin { return o.by }

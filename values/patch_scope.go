@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Flag is the decision of a global hook to enable or disable a module (D25).
@@ -13,25 +12,13 @@ type Flag struct {
 	Value *bool  // nil withdraws the decision
 }
 
-// ForModule checks that every path of the patch is in the section of the module, and returns the
-// patch (D20). Module hooks change nothing else: neither global values (X15) nor flags nor other
-// modules. One wrong path refuses all of it.
-func (p Patch) ForModule(key string) (Patch, error) {
-	for _, operation := range p {
-		if !operation.within(key) {
-			return nil, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key)
-		}
-	}
-	return p, nil
-}
-
 // ForGlobal divides the patch of a global hook into operations on global values and flags (D20,
 // D25), each in their order. It refuses all other paths, and global.enabledModules, which only the
 // operator computes (D9).
 func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
 	for _, operation := range p {
 		var err error
-		if path := mustPointer(operation.Path); len(path) > 0 && isSwitch(path[0]) && !strings.HasSuffix(path[0], maintenanceSuffix) {
+		if path := mustPointer(operation.Path); len(path) > 0 && isFlag(path[0]) {
 			var flag Flag
 			flag, err = operation.flag(path)
 			flags = append(flags, flag)

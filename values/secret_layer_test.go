@@ -156,9 +156,9 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 				operation = add(append(mustPointer(operation.Path), below[random.IntN(len(below))]), value(1))
 			}
 		}
-		patched, err := Patch{operation}.apply("m", s.Config())
+		patched, steps, err := Patch{operation}.apply("m", s.Config())
 		wantError(t, err)
-		config, secret := s.Stored().divide(patched, Patch{operation}, s.Secrets().marked)
+		config, secret := s.Stored().divide(patched, steps, s.Secrets().marked)
 		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {
 			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
 		}
@@ -172,7 +172,8 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 				continue
 			}
 			for was, now := range map[*any]any{&s.config: config, &s.secret: secret} {
-				if !reflect.DeepEqual(childOf(*was, key), childOf(now, key)) {
+				before, _ := lookup(*was, pointer{key})
+				if after, _ := lookup(now, pointer{key}); !reflect.DeepEqual(before, after) {
 					t.Fatalf("%s changed %s: from %v to %v", operation, key, *was, now)
 				}
 			}

@@ -11,7 +11,7 @@ import (
 // describe names the type of a tree as a user of YAML would. Errors use it instead of the value,
 // which may be a secret.
 func describe(tree any) string {
-	switch v := tree.(type) {
+	switch tree.(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -21,9 +21,6 @@ func describe(tree any) string {
 	case int64, json.Number:
 		return "an integer"
 	case float64:
-		if isIntegral(v) {
-			return "an integer"
-		}
 		return "a number"
 	case []any:
 		return "a list"

@@ -14,14 +14,11 @@ func (s *Section) Saved(secrets bool) Patch {
 	saved, own := append(Patch{}, s.saved...), s.Secrets()
 	for i, o := range saved {
 		if !secrets {
-			saved[i].Value = own.hide(mustPointer(o.Path)[1:], o.Value)
+			saved[i].Value = own.Hide(o.Value, mustPointer(o.Path)[1:]...)
 		}
 	}
 	return saved
 }
-
-// Hide returns a tree of the section without what is or looks like a secret.
-func (s Secrets) Hide(tree any) any { return s.hide(nil, tree) }
 
 // Masked returns the leaf without values that look like secrets. The receiver does not change: a
 // leaf is shown to several readers.
