@@ -50,11 +50,12 @@ type Leaf struct {
 // Explain returns the sources of the values at a path. A path to a map explains all leaves below
 // it, also those that a hook has removed. Paths are dotted (a.b[2]) or JSON
 // pointers (/a/b/2), with or without the key of the section; an empty one explains everything. The
-// error for a path that was never set lists the existing keys.
+// error for a path that was never set lists the existing keys. Unless secrets are asked for, the leaves are without what
+// looks like one.
 //
 // A section stores only its layers and the origins of patches. The history is computed on each
 // call.
-func (s *Section) Explain(path string) ([]Leaf, error) {
+func (s *Section) Explain(path string, secrets bool) ([]Leaf, error) {
 	h, err := historyOf(s)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (s *Section) Explain(path string) ([]Leaf, error) {
 	paths := h.explained(asked)
 	var leaves []Leaf
 	for _, text := range sortedKeys(paths) {
-		leaves = append(leaves, h.leaf(paths[text]))
+		leaves = append(leaves, h.leaf(paths[text], secrets))
 	}
 	if len(leaves) == 0 {
 		return nil, h.unknown(asked)
@@ -133,10 +134,7 @@ func historyOf(s *Section) (history, error) {
 	for _, operation := range s.saved {
 		path := mustPointer(operation.Path)[1:]
 		tree = operation.over(tree, path)
-		var layer any
-		if operation.HasValue {
-			layer = putAt(nil, path, operation.Value)
-		}
+		layer := putAt(nil, path, operation.Value)
 		add(Source{Layer: LayerPatch, Origin: operation.Origin()}, tree, layer, mustPointer(aboveLists(operation.Path))[1:])
 	}
 	h.merged = Merge(below, s.merged)
@@ -146,7 +144,7 @@ func historyOf(s *Section) (history, error) {
 // leaf collects the sources of a path. A layer that repeats the value below it is a source, because it would win if
 // the one below changed. Operations that neither reach the path nor contain it are skipped without comparing trees:
 // there may be thousands of them.
-func (h history) leaf(path pointer) Leaf {
+func (h history) leaf(path pointer, secrets bool) Leaf {
 	leaf := Leaf{Path: h.dotted(path), Secret: h.section.Secrets().leaf(path)}
 	var before any
 	had := false
@@ -160,6 +158,9 @@ func (h history) leaf(path pointer) Leaf {
 		if had != has || !reflect.DeepEqual(before, after) || has && sets && st.layer != nil {
 			if source.Value, source.Removed = after, had && !has; layer == LayerConfigMap || layer == LayerSecret {
 				source.Origin = h.configOrigin(path, st)
+			}
+			if !secrets {
+				source.Value = Mask(after, leaf.Secret)
 			}
 			leaf.Sources = append(leaf.Sources, source)
 		}

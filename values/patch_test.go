@@ -157,12 +157,6 @@ func TestForGlobalRefuses(t *testing.T) {
 		`{"op":"add","path":"/someModuleEnabled","value":null}`:              "value must be true or false, is null",
 		`{"op":"add","path":"/someModuleEnabled/x","value":true}`:            "is a flag and has no keys",
 		`{"op":"test","path":"/someModuleEnabled","value":true}`:             "flags can only be added, replaced and removed",
-		`{"op":"add","path":"/global/enabledModules","value":[]}`:            "global.enabledModules is computed by the operator", // D9
-		`{"op":"add","path":"/global/enabledModules/-","value":"x"}`:         "global.enabledModules",
-		`{"op":"remove","path":"/global/enabledModules"}`:                    "global.enabledModules",
-		`{"op":"copy","from":"/global/enabledModules","path":"/global/x"}`:   "global.enabledModules",
-		`{"op":"add","path":"/global","value":{"enabledModules":["x"]}}`:     "global.enabledModules",
-		`{"op":"move","from":"/global/x","path":"/global/enabledModules/0"}`: "global.enabledModules",
 		`[{"op":"remove","path":"/a"},{"op":"remove","path":"/bEnabled/c"}]`: "remove /a",
 	} {
 		global, flags, err := patchOf(t, text).ForGlobal()
@@ -170,6 +164,21 @@ func TestForGlobalRefuses(t *testing.T) {
 		if global != nil || flags != nil {
 			t.Errorf("%s: a refused patch has effects", text)
 		}
+	}
+}
+
+// D9: only the operator computes global.enabledModules.
+func TestEnabledModulesAreNotPatched(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"op":"add","path":"/global/enabledModules","value":[]}`:          "global.enabledModules is computed by the operator",
+		`{"op":"add","path":"/global","value":{"enabledModules":["x"]}}`:   "global.enabledModules is computed by the operator",
+		`{"op":"add","path":"/global/enabledModules/-","value":"x"}`:       "there is no /global/enabledModules",
+		`{"op":"remove","path":"/global/enabledModules"}`:                  "there is no /global/enabledModules",
+		`{"op":"copy","from":"/global/enabledModules","path":"/global/x"}`: "there is no /global/enabledModules",
+		`{"op":"move","from":"/global/a","path":"/global/enabledModules"}`: "global.enabledModules is computed by the operator",
+	} {
+		_, err := sectionOf(t, GlobalKey, nil, "{a: 1}", "").Patch(patchOf(t, text), Origin{})
+		wantError(t, err, want)
 	}
 }
 

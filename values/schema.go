@@ -73,12 +73,13 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
+	valuesText, _ := JSON(valuesTree) // it was parsed
 	var schemas Schemas
 	schemas.config, configErr = compileSchema(config.Path, configTree, false)
 	schemas.values, valuesErr = compileSchema(values.Path, valuesTree, false)
 	// Most schemas have no x-required-for-helm: compiling them a second time would double the time
 	// and memory of the start.
-	if schemas.helm = schemas.values; valuesErr == nil && mentions(valuesTree, requiredForHelmKey) {
+	if schemas.helm = schemas.values; valuesErr == nil && mentions(valuesText, requiredForHelmKey) {
 		schemas.helm, valuesErr = compileSchema(values.Path, valuesTree, true)
 	}
 	if err := errors.Join(configErr, valuesErr); err != nil {
@@ -129,7 +130,7 @@ func (s *schema) compile(root map[string]any, forHelm bool) (err error) {
 	if err != nil {
 		return err
 	}
-	mentioned := func(key string) bool { return mentions(s.document, key) }
+	mentioned := func(key string) bool { return mentions(text, key) }
 	newer := slices.ContainsFunc([]string{"$ref", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"}, mentioned)
 	if !newer {
 		s.compiled, err = compileAs(jsonschema.Draft7, text)
@@ -142,7 +143,8 @@ func (s *schema) compile(root map[string]any, forHelm bool) (err error) {
 	}
 	s.defaults = annotated(true, treeDefault, s.compiled)
 	s.keys = annotated(false, func(s *jsonschema.Schema) bool { return namesKeys(s) || isOpen(s) }, s.compiled)
-	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
+	source, _ := JSON(root) // it was parsed
+	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(source, key) })
 	return nil
 }
 
@@ -164,9 +166,7 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
-			err = wrapped.Err
-		}
+		err = cmp.Or(errors.Unwrap(err), err)
 		return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL+"#", ""))
 	}
 	problems := map[string]error{}
@@ -196,18 +196,8 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return all
 }
 
-// mentions reports whether a key occurs anywhere in a tree, whatever it means there. A property of
+// mentions reports whether a key occurs anywhere in the JSON of a document, whatever it means there. A property of
 // that name is a harmless yes.
-func mentions(tree any, key string) bool {
-	switch v := tree.(type) {
-	case map[string]any:
-		for name, child := range v {
-			if name == key || mentions(child, key) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, func(child any) bool { return mentions(child, key) })
-	}
-	return false
+func mentions(document []byte, key string) bool {
+	return bytes.Contains(document, []byte(`"`+key+`":`))
 }

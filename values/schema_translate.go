@@ -129,20 +129,15 @@ func (t *translator) named(at, keyword string, value any) any {
 // reference translates a $ref. The place must exist, and be in the same file (D30).
 func (t *translator) reference(out map[string]any, at string, node map[string]any) {
 	value, present := node["$ref"]
-	ref, ok := value.(string)
+	ref, _ := value.(string)
 	target, local := strings.CutPrefix(ref, "#")
 	switch at += "/$ref"; {
 	case !present:
-	case !ok:
-		t.refuse(at, "must be a string")
 	case !local:
-		t.refuse(at, "%q refers to another file; only references such as #/definitions/name are supported", ref)
+		t.refuse(at, "must be a reference to a schema of the same file, such as #/definitions/name")
 	default:
 		t.references[at] = target
-		out["$ref"] = (&url.URL{Fragment: target}).String()
-		if target == "" {
-			out["$ref"] = "#"
-		}
+		out["$ref"] = "#" + (&url.URL{Fragment: target}).EscapedFragment()
 	}
 }
 

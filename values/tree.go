@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -53,15 +54,7 @@ func emptyLike(tree any) any {
 }
 
 // isEmpty reports whether a section has no content. Scalars and nil are not empty.
-func isEmpty(section any) bool {
-	switch v := section.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
-}
+func isEmpty(section any) bool { return isContainer(section) && reflect.ValueOf(section).Len() == 0 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 

@@ -42,10 +42,17 @@ type ValidationError struct {
 }
 
 // Error has one line for each violation, up to a hundred.
-func (e *ValidationError) Error() string {
+func (e *ValidationError) Error() string { return e.text(Violation.String) }
+
+// Public is the error without the values: only which of them do not fit, and what they must be.
+func (e *ValidationError) Public() string {
+	return e.text(func(v Violation) string { return Violation{Path: v.Path, Message: v.Public}.String() })
+}
+
+func (e *ValidationError) text(of func(Violation) string) string {
 	lines := make([]string, 0, len(e.Violations))
 	for _, v := range e.Violations[:min(len(e.Violations), maxProblems)] {
-		lines = append(lines, v.String())
+		lines = append(lines, of(v))
 	}
 	if e.More || len(e.Violations) > maxProblems {
 		lines = append(lines, fmt.Sprintf("there are more than %d problems; fix these first", len(lines)))
@@ -55,16 +62,6 @@ func (e *ValidationError) Error() string {
 		return head + " " + lines[0]
 	}
 	return head + "\n  " + strings.Join(lines, "\n  ")
-}
-
-// Public is the error without the values: only which of them do not fit, and what they must be.
-func (e *ValidationError) Public() string {
-	public := *e
-	public.Violations = slices.Clone(e.Violations)
-	for i, v := range public.Violations {
-		public.Violations[i].Message = v.Public
-	}
-	return public.Error()
 }
 
 // Public is the text of an error with the public ones of all ValidationErrors in it.
@@ -234,10 +231,7 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 	value, _ := lookup(r.value, at)
 	_, absolute, _ := strings.Cut(failure.AbsoluteKeywordLocation, "#")
 	limit, _ := lookup(r.schema.document, located(absolute))
-	above := ""
-	if len(location) > 1 {
-		above = location[len(location)-2]
-	}
+	above := lastElement(strings.TrimSuffix(failure.KeywordLocation, "/"+keyword))
 	switch {
 	case slices.Contains(location, "propertyNames"):
 		r.say(at, "as a key "+sentence(keyword, limit))
