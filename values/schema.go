@@ -166,6 +166,9 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
+		if errors.As(err, new(jsonschema.InfiniteLoopError)) {
+			return errors.New("a schema refers to itself without a property in between")
+		}
 		err = cmp.Or(errors.Unwrap(err), err)
 		return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL+"#", ""))
 	}

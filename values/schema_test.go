@@ -193,7 +193,7 @@ func TestBrokenSchemas(t *testing.T) {
 		{"$ref to a file", "", "{properties: {a: {$ref: 'other.yaml'}}}", []string{"such as #/definitions/name"}},
 		{"$ref to the network", "", "{properties: {a: {$ref: 'http://example.com/x#/a'}}}", []string{"such as #/definitions/name"}},
 		{"$ref is no text", "", "{properties: {a: {$ref: 1}}}", []string{"/properties/a/$ref: must be a reference to a schema of the same file"}},
-		{"a loop of $ref", "", "{definitions: {x: {$ref: '#/definitions/z'}, z: {allOf: [{$ref: '#/definitions/x'}]}}, properties: {a: {$ref: '#/definitions/x'}}}", []string{"infinite loop"}},
+		{"a loop of $ref", "", "{definitions: {x: {$ref: '#/definitions/z'}, z: {allOf: [{$ref: '#/definitions/x'}]}}, properties: {a: {$ref: '#/definitions/x'}}}", []string{"refers to itself"}},
 		{"allOf is no list", "", "{allOf: {}}", []string{"/allOf: must be a list of schemas"}},
 		{"x-required-for-helm is a number", "", "{properties: {a: {x-required-for-helm: 5}}}", []string{"/properties/a: x-required-for-helm must be a key or a list of keys"}},
 		{"x-extend of another file", "{}", "{x-extend: {schema: other.yaml}}", []string{"x-extend must be {schema: config-values.yaml}"}},
