@@ -32,10 +32,10 @@ func splitPointer(text string) (pointer, error) {
 	}
 	elements := strings.Split(strings.TrimPrefix(text, "/"), "/")
 	for i, element := range elements {
-		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(element), "~") {
+		if strings.Count(element, "~") != strings.Count(element, "~0")+strings.Count(element, "~1") {
 			return nil, fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
 		}
-		elements[i] = strings.NewReplacer("~0", "~", "~1", "/").Replace(element)
+		elements[i] = strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~") // so ~01 stays ~1
 	}
 	return elements, nil
 }
@@ -53,7 +53,7 @@ func (p pointer) String() string { return JSONPointer(p...) }
 func JSONPointer(path ...string) string {
 	var out strings.Builder
 	for _, element := range path {
-		out.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(element))
+		out.WriteString("/" + strings.ReplaceAll(strings.ReplaceAll(element, "~", "~0"), "/", "~1"))
 	}
 	return out.String()
 }
