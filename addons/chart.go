@@ -64,9 +64,8 @@ func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, e
 	if err != nil {
 		return f, err
 	}
-	violations, err := format.Violations(tree)
-	errs := []error{err}
-	for _, v := range violations {
+	var errs []error
+	for _, v := range format.Violations(tree) {
 		errs = append(errs, fmt.Errorf("%s: %s %s", shown(path), cmp.Or(v.Path, "the file"), v.Message))
 	}
 	if err := errors.Join(errs...); err != nil {

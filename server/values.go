@@ -169,15 +169,12 @@ func (s owners) explainPage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	leaves, err := known.Explain(path)
+	leaves, err := known.Explain(path, showSecrets(r))
 	if err != nil {
 		return nil, notFound("%w", err)
 	}
 	note := s.filesOf(known.Key())
 	for i := range leaves {
-		if !showSecrets(r) {
-			leaves[i] = leaves[i].Masked()
-		}
 		leaves[i].Note = note
 	}
 	return display{data: leaves, table: explainTable(leaves)}, nil

@@ -44,11 +44,7 @@ func (d Document) Stored(key string) any { return Merge(d.Sections[key], d.Secre
 // flags, because the rest belongs to the chart (D5). Errors name the path and every bad key; the
 // document is then empty, so a file takes effect as a whole or not at all.
 func ParseFile(path string, data []byte, only ...string) (Document, error) {
-	tree, err := ParseYAML(data)
-	content, ok := tree.(map[string]any)
-	if err == nil && !ok && tree != nil {
-		err = fmt.Errorf("must be a map of sections, is %s", describe(tree))
-	}
+	content, err := parseMap(data, "must be a map of sections")
 	if err != nil {
 		return Document{}, fmt.Errorf("values file %s: %w", path, err)
 	}
@@ -66,6 +62,16 @@ func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	document, err := read(own, "values file "+path+": key ", "", Document.add)
 	document.Others = others
 	return document, err
+}
+
+// parseMap parses the YAML of a map; nil for nothing. Otherwise the error begins with must.
+func parseMap(data []byte, must string) (map[string]any, error) {
+	tree, err := ParseYAML(data)
+	content, ok := tree.(map[string]any)
+	if err == nil && !ok && tree != nil {
+		err = fmt.Errorf("%s, is %s", must, describe(tree))
+	}
+	return content, err
 }
 
 // ParseConfigMap parses the data of the ConfigMap (D10–D12): sections are YAML texts, flags are the
@@ -146,15 +152,13 @@ func read[V any](data map[string]V, before, after string, add func(Document, str
 // add dispatches on the name of a key. Flags and modes come first, because isKey refuses names with
 // their endings.
 func (d Document) add(key string, value any) error {
-	_, isFlag := flagOwner(key)
-	_, isMaintenance := maintenanceOwner(key)
 	flag, isFlagValue := flagValue(value)
 	switch {
-	case isFlag && !isFlagValue:
+	case isFlag(key) && !isFlagValue:
 		return fmt.Errorf("must be true or false, is %s", describe(value))
-	case isFlag:
+	case isFlag(key):
 		d.Flags[key] = flag
-	case isMaintenance:
+	case isMaintenance(key):
 		mode, ok := value.(string)
 		if !ok {
 			return fmt.Errorf("must be the name of a maintenance mode, is %s", describe(value))

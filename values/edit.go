@@ -123,42 +123,33 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b) || (a == nil || isEmpty(a)) && (b == nil || isEmpty(b))
 }
 
-// expected returns the tree after the edit, as a patch would make it. It creates missing parents, and refuses paths
-// through scalars. Apply has found before that a value to remove exists.
+// expected returns the tree after the edit. It creates missing maps, and refuses paths through scalars and to places
+// that a list does not have. Apply has found before that the edit changes something.
 func (e Edit) expected(tree any, path pointer) (any, error) {
+	if tree == nil {
+		tree = map[string]any{}
+	}
 	there := 0 // elements of the path that exist
 	for ; there < len(path); there++ {
-		if _, ok := lookup(tree, path[:there+1]); !ok {
+		if _, found := lookup(tree, path[:there+1]); !found {
 			break
 		}
 	}
-	o, end := Operation{Op: "replace", HasValue: true}, there
-	switch parent, _ := lookup(tree, path[:there]); {
-	case e.Remove:
-		o.Op = "remove"
-	case there < len(path) && parent != nil: // null is replaced by what is missing
-		o.Op, end = "add", there+1
+	after, end := tree, min(there+1, len(path))
+	if there == len(path) {
+		after = Operation{Op: "remove"}.over(tree, path)
 	}
-	o.Path, o.Value = JSONPointer(append(e.Path[:1:1], path[:end]...)...), e.nested(path[end:])
-	after, err := Patch{o}.execute(e.Path[0], tree)
-	if err != nil {
-		return nil, o.failure(map[string]any{e.Path[0]: tree}, err)
+	if e.Remove {
+		return after, nil
+	}
+	after = Operation{Op: "add", Value: putAt(nil, path[end:], e.Value)}.over(after, path[:end])
+	parent, _ := lookup(tree, path[:there])
+	_, list := parent.([]any)
+	_, found := lookup(after, path)
+	if appended := list && path[end-1] == appends; reflect.DeepEqual(after, tree) || !found && !appended || slices.Contains(path[there:], appends) && !appended {
+		return nil, cmp.Or(absence(map[string]any{e.Path[0]: tree}, e.Path, true), errors.New("- is only a place in a list"))
 	}
 	return after, nil
-}
-
-// nested wraps the value into the parents that the rest of a path lacks. Only "-" makes a list: an
-// index cannot be distinguished from a key that consists of digits.
-func (e Edit) nested(path pointer) any {
-	value := e.Value
-	for _, key := range slices.Backward(path) {
-		if key == "-" {
-			value = []any{value}
-		} else {
-			value = map[string]any{key: value}
-		}
-	}
-	return value
 }
 
 // rewrite returns the text with the edit made in its nodes: comments and the order of keys stay, blanks and quotes
@@ -174,7 +165,7 @@ func (e Edit) rewrite(text string, path pointer, want any) (string, error) {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		block, err := YAML(e.nested(path))
+		block, err := YAML(putAt(nil, path, e.Value))
 		return text + string(block), err
 	}
 	root := document.Content[0]
@@ -189,7 +180,7 @@ func (e Edit) rewrite(text string, path pointer, want any) (string, error) {
 func (e Edit) change(key, node *yaml.Node, path pointer) {
 	defer moveComment(key, node)
 	if len(path) == 0 || node.Kind == yaml.ScalarNode { // null: expected has refused all others
-		made := yamlNode(e.nested(path)) // its comments stay
+		made := yamlNode(putAt(nil, path, e.Value)) // its comments stay
 		made.HeadComment, made.LineComment, made.FootComment = node.HeadComment, node.LineComment, node.FootComment
 		*node = *made
 		return
@@ -224,9 +215,9 @@ func moveComment(key, node *yaml.Node) {
 
 // insert adds a key to a map, or an element to a list, after the last one.
 func (e Edit) insert(node *yaml.Node, path pointer) {
-	added := any([]any{e.nested(path[1:])})
-	if node.Kind == yaml.MappingNode {
-		added = map[string]any{path[0]: e.nested(path[1:])}
+	added := putAt(nil, path, e.Value)
+	if node.Kind == yaml.SequenceNode {
+		added = []any{putAt(nil, path[1:], e.Value)}
 	}
 	if len(node.Content) == 0 {
 		node.Style = 0 // an empty one is always in brackets

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,11 +50,12 @@ type Leaf struct {
 // Explain returns the sources of the values at a path. A path to a map explains all leaves below
 // it, also those that a hook has removed. Paths are dotted (a.b[2]) or JSON
 // pointers (/a/b/2), with or without the key of the section; an empty one explains everything. The
-// error for a path that was never set lists the existing keys.
+// error for a path that was never set lists the existing keys. Unless secrets are asked for, the leaves are without what
+// looks like one.
 //
 // A section stores only its layers and the origins of patches. The history is computed on each
 // call.
-func (s *Section) Explain(path string) ([]Leaf, error) {
+func (s *Section) Explain(path string, secrets bool) ([]Leaf, error) {
 	h, err := historyOf(s)
 	if err != nil {
 		return nil, err
@@ -64,9 +64,10 @@ func (s *Section) Explain(path string) ([]Leaf, error) {
 	if err != nil {
 		return nil, err
 	}
+	paths := h.explained(asked)
 	var leaves []Leaf
-	for _, at := range h.explained(asked) {
-		leaves = append(leaves, h.leaf(at))
+	for _, text := range sortedKeys(paths) {
+		leaves = append(leaves, h.leaf(paths[text], secrets))
 	}
 	if len(leaves) == 0 {
 		return nil, h.unknown(asked)
@@ -94,32 +95,8 @@ func (s *Section) OverChart(file string, read func() (any, error)) *Section {
 // operation, lowest first.
 type history struct {
 	section *Section
-	secrets Secrets
 	merged  any // over the defaults of the chart
 	stages  []stage
-}
-
-// historyOf merges the values of the section's chart below each stage, because Helm merges the section over them; so
-// paths of the chart exist in all stages. It leaves out the chart's values of global: they belong to another section,
-// which all modules may override.
-func historyOf(s *Section) (history, error) {
-	h := history{section: s, secrets: s.Secrets(), merged: s.merged, stages: stagesOf(s)}
-	if s.chart == nil {
-		return h, nil
-	}
-	values, err := s.chart.read()
-	below, ok := values.(map[string]any)
-	if err != nil || !ok {
-		return h, err
-	}
-	below = maps.Clone(below)
-	delete(below, GlobalKey)
-	h.merged = Merge(below, s.merged)
-	for i := range h.stages {
-		h.stages[i].tree = Merge(below, h.stages[i].tree)
-	}
-	h.stages = slices.Insert(h.stages, 0, stage{source: Source{Layer: LayerChart, File: s.chart.file}, tree: below, layer: below})
-	return h, nil
 }
 
 // stage is the section after one more layer or saved operation.
@@ -131,29 +108,44 @@ type stage struct {
 	reach pointer // of an operation, the container above the first list on its path: elsewhere it has no effect
 }
 
-// stagesOf computes the section again and keeps each step; the last one is the merged result.
-func stagesOf(s *Section) (all []stage) {
+// historyOf computes the section again and keeps each step. It merges the values of the section's chart below each
+// stage, because Helm merges the section over them; so paths of the chart exist in all stages. It leaves out the
+// chart's values of global: they belong to another section, which all modules may override.
+func historyOf(s *Section) (history, error) {
+	h := history{section: s}
+	var below any
+	add := func(source Source, tree, layer any, reach pointer) {
+		h.stages = append(h.stages, stage{source, Merge(below, tree), layer, reach})
+	}
+	if s.chart != nil {
+		values, err := s.chart.read()
+		if err != nil {
+			return h, err
+		}
+		if content, ok := values.(map[string]any); ok {
+			below = cutAt(content, pointer{GlobalKey})
+			add(Source{Layer: LayerChart, File: s.chart.file}, nil, below, nil)
+		}
+	}
 	_, _, _ = s.stack(func(source Source, tree, layer any) { // the sizes were checked when the section was made
-		all = append(all, stage{source: source, tree: storable(s.key, tree), layer: layer})
+		add(source, storable(s.key, tree), layer, nil)
 	})
 	tree := s.unpatched
 	for _, operation := range s.saved {
-		tree = operation.over(tree, mustPointer(operation.Path)[1:])
-		st := stage{source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree}
-		st.reach = mustPointer(aboveLists(operation.Path))[1:]
-		if operation.HasValue {
-			st.layer = putAt(nil, mustPointer(operation.Path)[1:], operation.Value)
-		}
-		all = append(all, st)
+		path := mustPointer(operation.Path)[1:]
+		tree = operation.over(tree, path)
+		layer := putAt(nil, path, operation.Value)
+		add(Source{Layer: LayerPatch, Origin: operation.Origin()}, tree, layer, mustPointer(aboveLists(operation.Path))[1:])
 	}
-	return all
+	h.merged = Merge(below, s.merged)
+	return h, nil
 }
 
 // leaf collects the sources of a path. A layer that repeats the value below it is a source, because it would win if
 // the one below changed. Operations that neither reach the path nor contain it are skipped without comparing trees:
 // there may be thousands of them.
-func (h history) leaf(path pointer) Leaf {
-	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.leaf(path)}
+func (h history) leaf(path pointer, secrets bool) Leaf {
+	leaf := Leaf{Path: h.dotted(path), Secret: h.section.Secrets().leaf(path)}
 	var before any
 	had := false
 	for _, st := range h.stages {
@@ -166,6 +158,9 @@ func (h history) leaf(path pointer) Leaf {
 		if had != has || !reflect.DeepEqual(before, after) || has && sets && st.layer != nil {
 			if source.Value, source.Removed = after, had && !has; layer == LayerConfigMap || layer == LayerSecret {
 				source.Origin = h.configOrigin(path, st)
+			}
+			if !secrets {
+				source.Value = Mask(after, leaf.Secret)
 			}
 			leaf.Sources = append(leaf.Sources, source)
 		}
@@ -190,13 +185,17 @@ func (h history) configOrigin(path pointer, st stage) Origin {
 	return st.source.Origin
 }
 
-// explained lists the paths of all leaves that match: those in force, and those that a later layer
+// explained returns the paths of all leaves that match: those in force, and those that a later layer
 // removed.
-func (h history) explained(asked pointer) []pointer {
+func (h history) explained(asked pointer) map[string]pointer {
 	found := map[string]pointer{}
 	note := func(path pointer, value any) {
-		if path, ok := asked.matches(path, value); ok {
+		if asked.contains(path) {
 			found[path.String()] = path
+		} else if path.contains(asked) { // a place inside of a list
+			if _, ok := lookup(value, asked[len(path):]); ok {
+				found[asked.String()] = asked
+			}
 		}
 	}
 	eachLeaf(h.merged, nil, note)
@@ -210,27 +209,19 @@ func (h history) explained(asked pointer) []pointer {
 			eachLeaf(st.tree, nil, gone)
 		}
 	}
-	paths := make([]pointer, 0, len(found))
-	for _, text := range sortedKeys(found) {
-		paths = append(paths, found[text])
-	}
-	return paths
+	return found
 }
 
 // isGone reports whether a path leads into a map that lacks it now. A path below a scalar or a list
 // that replaced a map is not gone but part of that leaf's history.
 func (h history) isGone(path pointer) bool {
-	tree := h.merged
-	for _, element := range path {
-		m, ok := tree.(map[string]any)
-		if !ok {
+	for i := range path {
+		if value, found := lookup(h.merged, path[:i]); found && !isMapOf(value) {
 			return false
 		}
-		if tree, ok = m[element]; !ok {
-			return true
-		}
 	}
-	return false
+	_, found := lookup(h.merged, path)
+	return !found
 }
 
 // eachLeaf visits the scalars, lists and empty maps of a tree, in no particular order. A path is
@@ -244,19 +235,6 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 	for key, child := range m {
 		eachLeaf(child, append(path[:len(path):len(path)], key), visit)
 	}
-}
-
-// matches returns the path that a user asked for at a leaf: that of the leaf if it is at or below it, or a place
-// inside of it if the leaf is a list and the path goes deeper.
-func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
-	switch {
-	case p.contains(path):
-		return path, true
-	case !path.contains(p):
-		return nil, false
-	}
-	_, ok := lookup(leaf, p[len(path):])
-	return p, ok
 }
 
 // asked parses a path that a user gave and removes the key of the section in front, unless the
@@ -276,17 +254,16 @@ func (h history) asked(text string) (pointer, error) {
 
 // unknown explains how far a path that was never set leads, and which keys exist there.
 func (h history) unknown(asked pointer) error {
-	for i := range asked {
-		value, _ := lookup(h.merged, asked[:i])
-		if _, ok := lookup(value, asked[i:i+1]); ok {
+	for i := len(asked) - 1; i >= 0; i-- {
+		value, found := lookup(h.merged, asked[:i])
+		if !found {
 			continue
 		}
-		m, ok := value.(map[string]any)
-		if !ok {
-			return fmt.Errorf("there is no %s: %s is %s", h.dotted(asked), h.dotted(asked[:i]), describe(value))
+		there := "is " + describe(value)
+		if m, ok := value.(map[string]any); ok {
+			there = "has " + cmp.Or(Shorten(strings.Join(sortedKeys(m), ", "), 2*maxWord), "no keys")
 		}
-		keys := Shorten(strings.Join(sortedKeys(m), ", "), 2*maxWord)
-		return fmt.Errorf("there is no %s; %s has %s", h.dotted(asked), h.dotted(asked[:i]), cmp.Or(keys, "no keys"))
+		return fmt.Errorf("there is no %s; %s %s", h.dotted(asked), h.dotted(asked[:i]), there)
 	}
 	return errors.New("there are no values")
 }

@@ -41,7 +41,7 @@ func story(l Leaf) string {
 
 func wantStory(t *testing.T, section *Section, path string, want ...string) {
 	t.Helper()
-	leaves, err := section.Explain(path)
+	leaves, err := section.Explain(path, true)
 	wantError(t, err)
 	var got []string
 	for _, l := range leaves {
@@ -99,7 +99,7 @@ func TestExplain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantStory(t, section, c.path, c.want...) })
 	}
-	all, err := section.Explain("")
+	all, err := section.Explain("", true)
 	wantError(t, err)
 	if len(all) != 10 {
 		t.Errorf("%d leaves: %v", len(all), all)
@@ -112,8 +112,8 @@ func TestExplainUnknownPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"sizes":       "there is no m.sizes; m has internal, level, list, map",
 		"map.z":       "there is no m.map.z; m.map has w, x",
-		"size.x":      "there is no m.size.x: m.size is an integer",
-		"list[9]":     "there is no m.list[9]: m.list is a list",
+		"size.x":      "there is no m.size.x; m.size is an integer",
+		"list[9]":     "there is no m.list[9]; m.list is a list",
 		"a..b":        "write a.b for a key, [2] for an index",
 		"a[":          "write a.b for a key, [2] for an index",
 		"a]b[0]c":     "write a.b for a key, [2] for an index",
@@ -122,11 +122,11 @@ func TestExplainUnknownPaths(t *testing.T) {
 		"nothing.x.y": "there is no m.nothing.x.y",
 	} {
 		t.Run(path, func(t *testing.T) {
-			_, err := section.Explain(path)
+			_, err := section.Explain(path, true)
 			wantError(t, err, want)
 		})
 	}
-	_, err := sectionOf(t, "m", nil, "", "").Explain("x")
+	_, err := sectionOf(t, "m", nil, "", "").Explain("x", true)
 	wantError(t, err, "m has no keys")
 }
 
@@ -171,7 +171,7 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 		}
 		before := jsonText(t, section.Merged())
 		told := map[string]bool{}
-		leaves, err := section.Explain("")
+		leaves, err := section.Explain("", true)
 		if err != nil && len(section.Merged().(map[string]any)) > 0 {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -261,11 +261,11 @@ func TestExplainChart(t *testing.T) {
 	own, err = own.Patch(patchOf(t, `[{"op":"remove","path":"/m/replicas"}]`), hookOrigin("one.sh", 2))
 	wantError(t, err)
 	wantStory(t, own, "replicas", "m.replicas: patch one.sh#2@12:02 1 < file values.yaml 2 < chart chart/values.yaml 1")
-	if _, err := own.Explain("none"); err == nil || !strings.Contains(err.Error(), "there is no m.none; m has image, level, list, replicas") {
+	if _, err := own.Explain("none", true); err == nil || !strings.Contains(err.Error(), "there is no m.none; m has image, level, list, replicas") {
 		t.Errorf("a path that is nowhere: %v", err)
 	}
 	broken := base.OverChart("chart/values.yaml", func() (any, error) { return nil, errors.New("broken") })
-	if _, err := broken.Explain("replicas"); err == nil {
+	if _, err := broken.Explain("replicas", true); err == nil {
 		t.Error("a chart that cannot be read is passed over in silence")
 	}
 }

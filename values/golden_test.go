@@ -122,9 +122,7 @@ func playStep(section *Section, key string, step txtar.File) (*Section, error) {
 		return section, nil
 	}
 	patch, _, err := ParsePatch(step.Data)
-	if err == nil && key != GlobalKey {
-		patch, err = patch.ForModule(key)
-	} else if err == nil {
+	if err == nil && key == GlobalKey {
 		patch, _, err = patch.ForGlobal()
 	}
 	if err != nil {

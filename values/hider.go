@@ -74,7 +74,10 @@ func passwordLike(line string) bool {
 // quotes of YAML, in HTML, and in JSON with and without the escapes for HTML. Forms that are the
 // same are harmless.
 func formsOf(text string) []string {
-	forms := []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "'", "''"), inHTML(text)}
+	forms := []string{
+		text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text),
+		strings.ReplaceAll(text, "'", "''"), strings.ReplaceAll(html.EscapeString(text), "+", "&#43;"), // as html/template
+	}
 	if quoted, err := Encode(text); err == nil {
 		forms = append(forms, string(quoted[1:len(quoted)-1]))
 	}
@@ -82,11 +85,6 @@ func formsOf(text string) []string {
 		forms = append(forms, string(quoted[1:len(quoted)-1]))
 	}
 	return forms
-}
-
-// inHTML is a text as html/template writes it.
-func inHTML(text string) string {
-	return strings.ReplaceAll(html.EscapeString(text), "+", "&#43;")
 }
 
 // Text returns the text without the secrets.

@@ -19,15 +19,6 @@ func ParseJSON(data []byte) (any, error) {
 	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
 	}
-	tree, err := decodeJSON(data)
-	if err == nil {
-		err = bounded(tree)
-	}
-	return tree, err
-}
-
-// decodeJSON is ParseJSON without the limits.
-func decodeJSON(data []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var raw any
@@ -37,7 +28,11 @@ func decodeJSON(data []byte) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	return normalise(raw)
+	tree, err := normalise(raw)
+	if err == nil {
+		err = bounded(tree)
+	}
+	return tree, err
 }
 
 // jsonError adds the line to an error of the decoder. Syntax errors have an offset of their own;
@@ -102,19 +97,11 @@ func number(text string) (any, error) {
 
 // float returns the tree of a float64: an integer if it has no fraction and at most a hundred digits.
 func float(f float64) any {
-	switch {
-	case f != math.Trunc(f) || math.Abs(f) >= 1e100:
+	if f != math.Trunc(f) || math.Abs(f) >= 1e100 {
 		return f
-	case isIntegral(f):
-		return int64(f)
 	}
-	return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
-}
-
-// isIntegral reports whether a float64 represents exactly one integer. Above 2^53 it may represent
-// several.
-func isIntegral(f float64) bool {
-	return f == math.Trunc(f) && math.Abs(f) <= 1<<53
+	integer, _ := number(strconv.FormatFloat(f, 'f', -1, 64))
+	return integer
 }
 
 // Encode is json.Marshal without the escaping of <, > and &, which only makes sense inside HTML.

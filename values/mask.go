@@ -1,7 +1,6 @@
 package values
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,22 +55,19 @@ func hideBy(isSecret judge, tree any, path pointer, secret bool) any {
 // with such names, arguments of commands, URLs and lines of texts with passwords, and the copy of
 // the object that kubectl keeps in an annotation. References to secrets stay.
 func MaskObject(object any) any {
-	o, ok := object.(map[string]any)
-	if !ok {
-		return Mask(object, false)
-	}
-	out := make(map[string]any, len(o))
-	for key, value := range o {
-		switch key {
+	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	whole, _ := object.(map[string]any)
+	return hideBy(func(m map[string]any, path pointer, above bool) bool {
+		key := path[len(path)-1]
+		name, _ := m["name"].(string)
+		switch path[0] {
 		case "kind", "apiVersion", "type":
-			out[key] = value
-		case "metadata":
-			out[key] = maskMetadata(value)
-		default:
-			out[key] = maskParts(value, o["kind"] == "Secret")
+			return false
+		case "metadata": // names and labels are no secrets, even if they look like one
+			return len(path) > 2 && path[1] == "annotations" && (path[2] == lastApplied || looksSecret(path[2]))
 		}
-	}
-	return out
+		return whole["kind"] == "Secret" || key == "value" && looksSecret(name) || secretAt(path, above) && (above || !refers(key, m[key]))
+	}, object, nil, false)
 }
 
 // Object returns a Kubernetes object masked as MaskObject does, and without the known secrets.
@@ -80,38 +76,8 @@ func (h *Hider) Object(object map[string]any) map[string]any {
 	return masked
 }
 
-// maskMetadata masks annotations only. Names and labels are no secrets, even if they look like one.
-func maskMetadata(metadata any) any {
-	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-	m, _ := metadata.(map[string]any)
-	annotations, ok := m["annotations"].(map[string]any)
-	if !ok {
-		return metadata
-	}
-	m, annotations = maps.Clone(m), maps.Clone(annotations)
-	for key, value := range annotations {
-		annotations[key] = Mask(value, key == lastApplied || looksSecret(key))
-	}
-	m["annotations"] = annotations
-	return m
-}
-
-// maskParts is Mask for parts of objects. It understands lists of names and values, such as
-// environment variables, and keeps references.
-func maskParts(tree any, all bool) any {
-	return hideBy(func(m map[string]any, path pointer, above bool) bool {
-		key := path[len(path)-1]
-		name, _ := m["name"].(string)
-		return all || key == "value" && looksSecret(name) || secretAt(path, above) && (above || !refers(key, m[key]))
-	}, tree, nil, all)
-}
-
 // refers recognizes keys that only reference a secret, or merely look like it.
 func refers(key string, child any) bool {
-	switch key {
-	case "secret", "secretRef", "secretKeyRef", "configMapKeyRef", "imagePullSecrets":
-		_, text := child.(string)
-		return !text
-	}
-	return false
+	_, text := child.(string)
+	return !text && slices.Contains([]string{"secret", "secretRef", "secretKeyRef", "configMapKeyRef", "imagePullSecrets"}, key)
 }

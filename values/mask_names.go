@@ -77,7 +77,7 @@ func secretAt(path []string, above bool) bool {
 }
 
 // secretPath is secretAt for all keys of a path.
-func secretPath(path []string) (secret bool) {
+func secretPath(path pointer) (secret bool) {
 	for i := range path {
 		secret = secretAt(path[:i+1], secret)
 	}

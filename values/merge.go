@@ -16,21 +16,11 @@ func Merge(layers ...any) any {
 	return merged
 }
 
-// mergeTwo copies a map only if both sides have keys: many layers are empty.
 func mergeTwo(lower, upper any) any {
-	below, ok := lower.(map[string]any)
-	if !ok {
+	below, isBelow := lower.(map[string]any)
+	above, isAbove := upper.(map[string]any)
+	if !isBelow || !isAbove || len(below) == 0 {
 		return upper
-	}
-	above, ok := upper.(map[string]any)
-	if !ok {
-		return upper
-	}
-	if len(below) == 0 {
-		return above
-	}
-	if len(above) == 0 {
-		return below
 	}
 	merged := maps.Clone(below)
 	for key, value := range above {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
 )
 
 // GlobalKey is the key of the section that every hook and every chart can see.
@@ -90,23 +92,57 @@ func FlagKey(key string) string { return key + flagSuffix }
 // MaintenanceKey is the key that puts a module into maintenance (A7).
 func MaintenanceKey(key string) string { return key + maintenanceSuffix }
 
-// flagOwner returns the key of the section that a flag such as someModuleEnabled belongs to.
-func flagOwner(key string) (string, bool) { return ownerOf(key, flagSuffix) }
+// isFlag reports whether a key is a flag such as someModuleEnabled.
+func isFlag(key string) bool { return isOfModule(key, flagSuffix) }
 
-// maintenanceOwner returns the key of the section that a key such as someModuleMaintenance belongs
-// to.
-func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenanceSuffix) }
+// isMaintenance reports whether a key is a maintenance mode such as someModuleMaintenance.
+func isMaintenance(key string) bool { return isOfModule(key, maintenanceSuffix) }
 
-// ownerOf cuts the suffix and checks that the key of a module is left: "globalEnabled" and
+func isSwitch(key string) bool { return isFlag(key) || isMaintenance(key) }
+
+// isOfModule cuts the suffix and checks that the key of a module is left: "globalEnabled" and
 // "Enabled" belong to no module.
-func ownerOf(key, suffix string) (string, bool) {
+func isOfModule(key, suffix string) bool {
 	owner, found := strings.CutSuffix(key, suffix)
-	return owner, found && isKey(owner)
+	return found && isKey(owner)
 }
 
-// isSwitch reports whether a key is a flag or a maintenance mode.
-func isSwitch(key string) bool {
-	_, flag := flagOwner(key)
-	_, mode := maintenanceOwner(key)
-	return flag || mode
+// Nearest returns the known word that was probably meant, or "": the first one that contains the word, or else the one
+// that is most like it, whatever the case, and at most two letters longer or shorter. What two flags or maintenance
+// keys end with does not count.
+func Nearest(word string, known []string) string {
+	best, most := "", 0.65
+	for _, candidate := range known {
+		asked, name := word, candidate
+		for _, end := range []string{flagSuffix, maintenanceSuffix} {
+			if strings.HasSuffix(word, end) && strings.HasSuffix(candidate, end) {
+				asked, name = strings.TrimSuffix(word, end), strings.TrimSuffix(candidate, end)
+			}
+		}
+		if len(asked) >= 3 && strings.Contains(name, asked) {
+			return candidate
+		}
+		if like := likeness(strings.ToLower(asked), strings.ToLower(name)); like > most {
+			best, most = candidate, like
+		}
+	}
+	return best
+}
+
+// DidYouMean proposes the word that Nearest finds, or else returns otherwise.
+func DidYouMean(word string, known []string, otherwise string) string {
+	if meant := Nearest(word, known); meant != "" {
+		return "did you mean " + meant + "?"
+	}
+	return otherwise
+}
+
+// likeness is 1 for equal words and 0 for those without a common letter. Long words are not compared, because the
+// author of a ConfigMap decides how long its keys are.
+func likeness(a, b string) float64 {
+	const long = 64
+	if max(len(a), len(b)) > min(len(a)+2, len(b)+2, long) {
+		return 0
+	}
+	return difflib.NewMatcher(strings.Split(a, ""), strings.Split(b, "")).Ratio()
 }

@@ -66,16 +66,15 @@ func TestFlagAndMaintenanceKeys(t *testing.T) {
 	if got := MaintenanceKey("someModule"); got != "someModuleMaintenance" {
 		t.Error(got)
 	}
-	for key, want := range map[string]string{
-		"someModuleEnabled": "someModule", "enabledEnabled": "enabled", "Enabled": "", "globalEnabled": "", "someModule": "",
-		"someModuleEnabledEnabled": "", "some-moduleEnabled": "", "enabled": "",
+	for key, want := range map[string]bool{
+		"someModuleEnabled": true, "enabledEnabled": true, "Enabled": false, "globalEnabled": false, "someModule": false,
+		"someModuleEnabledEnabled": false, "some-moduleEnabled": false, "enabled": false, "aMaintenance": false,
 	} {
-		owner, ok := flagOwner(key)
-		if ok != (want != "") || (ok && owner != want) {
-			t.Errorf("%s: got %q, %v", key, owner, ok)
+		if got := isFlag(key); got != want {
+			t.Errorf("%s: got %v", key, got)
 		}
 	}
-	if owner, ok := maintenanceOwner("aMaintenance"); !ok || owner != "a" {
-		t.Errorf("got %q, %v", owner, ok)
+	if !isMaintenance("aMaintenance") || isMaintenance("aEnabled") {
+		t.Error("modes are not recognized")
 	}
 }

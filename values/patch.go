@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -23,25 +24,20 @@ type Operation struct {
 	Value    any    // a tree
 	HasValue bool   // distinguishes the value null from no value
 
-	by *Origin // of a saved operation
+	by Origin // of a saved operation
 }
 
-// MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library
-// that executes patches reads this form.
+// MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	out := struct {
-		Op    string          `json:"op"`
-		Path  string          `json:"path"`
-		From  string          `json:"from,omitempty"`
-		Value json.RawMessage `json:"value,omitempty"`
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		From  string `json:"from,omitempty"`
+		Value *any   `json:"value,omitempty"`
 		Origin
-	}{Op: o.Op, Path: o.Path, From: o.From, Origin: o.Origin()}
+	}{Op: o.Op, Path: o.Path, From: o.From, Origin: o.by}
 	if o.HasValue {
-		value, err := JSON(o.Value)
-		if err != nil {
-			return nil, fmt.Errorf("patch operation %s: %w", o, err)
-		}
-		out.Value = value
+		out.Value = &o.Value
 	}
 	return Encode(out)
 }
@@ -75,12 +71,7 @@ func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 		}
 		operations := []json.RawMessage{next}
 		if next[0] == '[' {
-			err = json.Unmarshal(next, &operations)
-		} else if next[0] != '{' {
-			err = errors.New("must be an object or an array of objects")
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("patch: line %d: %w", lineAt(data, decoder.InputOffset()), err)
+			_ = json.Unmarshal(next, &operations) // it is an array
 		}
 		for _, text := range operations {
 			if len(patch) == maxOperations {
@@ -102,27 +93,27 @@ func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 // canonical form: from then on equal paths have equal texts, and mustPointer can read them.
 func parseOperation(data []byte) (o Operation, dotted []string, err error) {
 	var in struct {
-		Op    any             `json:"op"`
-		Path  any             `json:"path"`
-		From  any             `json:"from"`
+		Op    *string         `json:"op"`
+		Path  *string         `json:"path"`
+		From  *string         `json:"from"`
 		Value json.RawMessage `json:"value"`
 	}
 	if data[0] != '{' {
 		return o, nil, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
 	}
 	problems, err := kjson.UnmarshalStrict(data, &in, kjson.DisallowDuplicateFields)
-	problems = append(problems, err)
+	if err != nil {
+		return o, nil, fmt.Errorf("op, path and from must be strings: %w", err)
+	}
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	text := func(name string, field any) string {
-		text, ok := field.(string)
+	text := func(name string, field *string) string {
 		if field == nil {
 			refuse("%s is missing", name)
-		} else if !ok {
-			refuse("%s must be a string", name)
+			return ""
 		}
-		return text
+		return *field
 	}
-	canonical := func(name string, field any) string {
+	canonical := func(name string, field *string) string {
 		given := text(name, field)
 		full := given
 		if full != "" && full[0] != '/' { // the old form (D19), which cannot write a dot inside of a key
@@ -130,7 +121,7 @@ func parseOperation(data []byte) (o Operation, dotted []string, err error) {
 			dotted = append(dotted, fmt.Sprintf("patch path %q has the old dotted form; write %q", given, full))
 		}
 		path, err := parsePointer(full)
-		if _, ok := field.(string); ok && err != nil {
+		if field != nil && err != nil {
 			refuse("path %q %w", given, err)
 			return given
 		}
@@ -156,3 +147,18 @@ func parseOperation(data []byte) (o Operation, dotted []string, err error) {
 	}
 	return o, dotted, err
 }
+
+// Origin records the task that changed values, and the time. The caller passes it with a change: this package has
+// no clock and no tasks.
+type Origin struct {
+	// Hook and Task are the name of the hook and the ID of the task that ran it; empty for a
+	// person's edit of the ConfigMap.
+	Hook string `json:"hook,omitempty"`
+	Task string `json:"task,omitempty"`
+	// Revision is the resourceVersion of the ConfigMap that brought the values.
+	Revision string    `json:"resourceVersion,omitempty"`
+	Time     time.Time `json:"time,omitzero"`
+}
+
+// Origin returns who wrote a saved operation; the zero value for one that was not saved.
+func (o Operation) Origin() Origin { return o.by }

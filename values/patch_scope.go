@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Flag is the decision of a global hook to enable or disable a module (D25).
@@ -13,31 +12,21 @@ type Flag struct {
 	Value *bool  // nil withdraws the decision
 }
 
-// ForModule checks that every path of the patch is in the section of the module, and returns the
-// patch (D20). Module hooks change nothing else: neither global values (X15) nor flags nor other
-// modules. One wrong path refuses all of it.
-func (p Patch) ForModule(key string) (Patch, error) {
-	for _, operation := range p {
-		if !operation.within(key) {
-			return nil, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key)
-		}
-	}
-	return p, nil
-}
-
 // ForGlobal divides the patch of a global hook into operations on global values and flags (D20,
-// D25), each in their order. It refuses all other paths, and global.enabledModules, which only the
-// operator computes (D9).
+// D25), each in their order. It refuses all other paths. Values have no
+// global.enabledModules, so a section refuses patches of it (D9).
 func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
 	for _, operation := range p {
 		var err error
-		if path := mustPointer(operation.Path); len(path) > 0 && isSwitch(path[0]) && !strings.HasSuffix(path[0], maintenanceSuffix) {
+		switch path := mustPointer(operation.Path); {
+		case len(path) > 0 && isFlag(path[0]):
 			var flag Flag
 			flag, err = operation.flag(path)
 			flags = append(flags, flag)
-		} else {
-			err = operation.checkGlobal()
+		case operation.within(GlobalKey):
 			global = append(global, operation)
+		default:
+			err = fmt.Errorf("global hooks may change only /%s and flags such as /someModuleEnabled", GlobalKey)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("patch operation %s: %w", operation, err)
@@ -75,18 +64,4 @@ func (o Operation) flag(path pointer) (Flag, error) {
 		return Flag{}, fmt.Errorf("value must be true or false, is %s", describe(o.Value))
 	}
 	return Flag{Key: path[0], Value: &value}, nil
-}
-
-// checkGlobal also refuses to read enabledModules: global hooks do not have it, so the operation
-// must be a mistake. A value for the whole section may not contain it either.
-func (o Operation) checkGlobal() error {
-	if !o.within(GlobalKey) {
-		return fmt.Errorf("global hooks may change only /%s and flags such as /someModuleEnabled", GlobalKey)
-	}
-	whole, _ := o.Value.(map[string]any)
-	_, computed := whole[enabledModulesKey]
-	if computed = computed && len(mustPointer(o.Path)) == 1; computed || slices.ContainsFunc(o.paths(), pointer{GlobalKey, enabledModulesKey}.contains) {
-		return fmt.Errorf("%s.%s is computed by the operator and cannot be patched", GlobalKey, enabledModulesKey)
-	}
-	return nil
 }

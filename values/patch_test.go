@@ -52,15 +52,15 @@ func TestParsePatchRefuses(t *testing.T) {
 	}{
 		{"garbage at the end, D17", `{"op":"remove","path":"/m/a"} garbage`, []string{"line 1", "not a stream"}},
 		{"an unfinished array", "[\n", []string{"unexpected end"}},
-		{"a number", "5", []string{"line 1: must be an object or an array of objects"}},
-		{"null", "null", []string{"must be an object or an array"}},
+		{"a number", "5", []string{"patch operation 1: must be an object like"}},
+		{"null", "null", []string{"patch operation 1: must be an object"}},
 		{"an array of numbers", "[5]", []string{"patch operation 1: must be an object like"}},
 		{"an array in an array", "[[]]", []string{"patch operation 1"}},
 		{"no op", `{"path":"/m/a"}`, []string{"patch operation 1: /m/a: op is missing"}},
 		{"op is null", `{"op":null,"path":"/m/a"}`, []string{"op is missing"}},
 		{"unknown op", `{"op":"set","path":"/m/a","value":1}`, []string{`op "set" is unknown; use add, remove, replace, test, move or copy`}},
 		{"no path", `{"op":"remove"}`, []string{"path is missing"}},
-		{"path is a number", `{"op":"remove","path":1}`, []string{"path must be a string"}},
+		{"path is a number", `{"op":"remove","path":1}`, []string{"op, path and from must be strings"}},
 		{"no value", `{"op":"add","path":"/m/a"}`, []string{"patch operation 1: add /m/a: value is missing"}},
 		{"no value in test", `{"op":"test","path":"/m/a"}`, []string{"value is missing"}},
 		{"a value out of range", `{"op":"add","path":"/m/a","value":1e999}`, []string{"does not fit"}},
@@ -129,32 +129,6 @@ func TestPatchJSON(t *testing.T) {
 	wantError(t, err, "path is missing", "value is missing")
 }
 
-// D20
-func TestForModule(t *testing.T) {
-	good := patchOf(t, `[{"op":"add","path":"/someModule/a","value":1},{"op":"move","from":"/someModule/a","path":"/someModule/b"},{"op":"add","path":"/someModule","value":{}}]`)
-	got, err := good.ForModule("someModule")
-	wantError(t, err)
-	if !reflect.DeepEqual(got, good) {
-		t.Errorf("got %v", got)
-	}
-	for _, bad := range []string{
-		`{"op":"add","path":"/global/a","value":1}`, // X15
-		`{"op":"add","path":"/otherModule/a","value":1}`,
-		`{"op":"add","path":"/someModuleEnabled","value":true}`,
-		`{"op":"copy","from":"/global/a","path":"/someModule/a"}`,
-		`{"op":"move","from":"/someModule/a","path":"/global/a"}`,
-		`{"op":"add","path":"/someModule2","value":1}`,
-	} {
-		_, err := patchOf(t, bad).ForModule("someModule")
-		wantError(t, err, "hooks of this module may change only /someModule")
-	}
-	_, err = patchOf(t, `[{"op":"remove","path":"/x"},{"op":"remove","path":"/y"}]`).ForModule("someModule")
-	wantError(t, err, "patch operation remove /x: hooks of this module may change only /someModule")
-	if got, err := Patch(nil).ForModule("someModule"); got != nil || err != nil {
-		t.Errorf("no patch: %v, %v", got, err)
-	}
-}
-
 // D20, D25
 func TestForGlobal(t *testing.T) {
 	global, flags, err := patchOf(t, `[
@@ -183,12 +157,6 @@ func TestForGlobalRefuses(t *testing.T) {
 		`{"op":"add","path":"/someModuleEnabled","value":null}`:              "value must be true or false, is null",
 		`{"op":"add","path":"/someModuleEnabled/x","value":true}`:            "is a flag and has no keys",
 		`{"op":"test","path":"/someModuleEnabled","value":true}`:             "flags can only be added, replaced and removed",
-		`{"op":"add","path":"/global/enabledModules","value":[]}`:            "global.enabledModules is computed by the operator", // D9
-		`{"op":"add","path":"/global/enabledModules/-","value":"x"}`:         "global.enabledModules",
-		`{"op":"remove","path":"/global/enabledModules"}`:                    "global.enabledModules",
-		`{"op":"copy","from":"/global/enabledModules","path":"/global/x"}`:   "global.enabledModules",
-		`{"op":"add","path":"/global","value":{"enabledModules":["x"]}}`:     "global.enabledModules",
-		`{"op":"move","from":"/global/x","path":"/global/enabledModules/0"}`: "global.enabledModules",
 		`[{"op":"remove","path":"/a"},{"op":"remove","path":"/bEnabled/c"}]`: "remove /a",
 	} {
 		global, flags, err := patchOf(t, text).ForGlobal()
@@ -196,6 +164,21 @@ func TestForGlobalRefuses(t *testing.T) {
 		if global != nil || flags != nil {
 			t.Errorf("%s: a refused patch has effects", text)
 		}
+	}
+}
+
+// D9: only the operator computes global.enabledModules.
+func TestEnabledModulesAreNotPatched(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"op":"add","path":"/global/enabledModules","value":[]}`:          "global.enabledModules is computed by the operator",
+		`{"op":"add","path":"/global","value":{"enabledModules":["x"]}}`:   "global.enabledModules is computed by the operator",
+		`{"op":"add","path":"/global/enabledModules/-","value":"x"}`:       "there is no /global/enabledModules",
+		`{"op":"remove","path":"/global/enabledModules"}`:                  "there is no /global/enabledModules",
+		`{"op":"copy","from":"/global/enabledModules","path":"/global/x"}`: "there is no /global/enabledModules",
+		`{"op":"move","from":"/global/a","path":"/global/enabledModules"}`: "global.enabledModules is computed by the operator",
+	} {
+		_, err := sectionOf(t, GlobalKey, nil, "{a: 1}", "").Patch(patchOf(t, text), Origin{})
+		wantError(t, err, want)
 	}
 }
 
@@ -246,13 +229,16 @@ func TestPatchIsStrict(t *testing.T) {
 		{name: "test against null in a list", patch: `{"op":"test","path":"/m/list","value":[null,null]}`, err: "the test failed"},
 		{name: "test of what is not there", patch: `{"op":"test","path":"/m/x","value":null}`, err: "there is no /m/x"},
 		{name: "move of an element into itself", patch: `{"op":"move","from":"/m/list/0","path":"/m/list/0/x"}`, err: "cannot be moved into itself"},
-		{name: "tests between changes", patch: "[" + strings.Repeat(`{"op":"add","path":"/m/x","value":1},{"op":"test","path":"/m/x","value":1},`, 40) + `{"op":"remove","path":"/m/x"}]`, err: "operation 65, add /m/x: tests stand between changes more than 32 times"},
+		{name: "tests between changes", patch: "[" + strings.Repeat(`{"op":"add","path":"/m/x","value":1},{"op":"test","path":"/m/x","value":1},`, 40) + `{"op":"remove","path":"/m/x"}]`, want: "{}"},
 		{name: "failed test", patch: `{"op":"test","path":"/m/a/b","value":2}`, err: "the test failed"},
 		{name: "move into itself", patch: `{"op":"move","from":"/m/a","path":"/m/a/x"}`, err: "cannot be moved into itself"},
 		{name: "copy of what is not there", patch: `{"op":"copy","from":"/m/x","path":"/m/w"}`, err: "there is no /m/x"},
 		{name: "the second one fails", patch: `[{"op":"add","path":"/m/x","value":1},{"op":"remove","path":"/m/w"}]`, err: "patch operation 2, remove /m/w"},
-		{name: "another section", patch: `{"op":"add","path":"/other","value":{}}`, err: "must begin with /m"},
-		{name: "from another section", patch: `{"op":"copy","from":"/other","path":"/m/x"}`, err: "must begin with /m"},
+		{name: "another section", patch: `{"op":"add","path":"/other","value":{}}`, err: "hooks of this module may change only /m"},
+		{name: "a flag", patch: `{"op":"add","path":"/mEnabled","value":true}`, err: "patch operation 1, add /mEnabled: hooks of this module may change only /m"},
+		{name: "a section with a longer name", patch: `{"op":"add","path":"/m2","value":1}`, err: "hooks of this module may change only /m"},
+		{name: "into another section", patch: `{"op":"move","from":"/m/a","path":"/global/a"}`, err: "hooks of this module may change only /m"},
+		{name: "from another section", patch: `{"op":"copy","from":"/other","path":"/m/x"}`, err: "hooks of this module may change only /m"},
 		{name: "the section becomes a text", patch: `{"op":"add","path":"/m","value":"text"}`, err: "section m after the patch: must be a map or a list, is a string"},
 		{name: "the section becomes null", patch: `{"op":"add","path":"/m","value":null}`, err: "is null"},
 	} {

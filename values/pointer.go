@@ -19,9 +19,6 @@ func parsePointer(text string) (pointer, error) {
 	if text == "" {
 		return nil, errors.New("is empty; it must begin with / and the key of the section")
 	}
-	if text[0] != '/' {
-		return nil, errors.New("must begin with /")
-	}
 	if strings.Contains(text+"/", "//") {
 		return nil, errors.New("has an empty element")
 	}
@@ -35,33 +32,18 @@ func splitPointer(text string) (pointer, error) {
 	}
 	elements := strings.Split(strings.TrimPrefix(text, "/"), "/")
 	for i, element := range elements {
-		plain, err := unescape(element)
-		if err != nil {
-			return nil, err
+		if strings.Count(element, "~") != strings.Count(element, "~0")+strings.Count(element, "~1") {
+			return nil, fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
 		}
-		elements[i] = plain
+		elements[i] = strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~") // so ~01 stays ~1
 	}
 	return elements, nil
-}
-
-// unescape reads ~1 as / and ~0 as ~, in this order, so that ~01 stays ~1.
-func unescape(element string) (string, error) {
-	plain := strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~")
-	if strings.Count(element, "~") != strings.Count(element, "~0")+strings.Count(element, "~1") {
-		return "", fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
-	}
-	return plain, nil
 }
 
 // mustPointer reads the path of an operation, which was checked when it was parsed.
 func mustPointer(text string) pointer {
 	p, _ := parsePointer(text)
 	return p
-}
-
-// escape is the inverse of unescape.
-func escape(element string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(element, "~", "~0"), "/", "~1")
 }
 
 // String writes the pointer in its canonical form: equal pointers have equal texts.
@@ -71,8 +53,7 @@ func (p pointer) String() string { return JSONPointer(p...) }
 func JSONPointer(path ...string) string {
 	var out strings.Builder
 	for _, element := range path {
-		out.WriteByte('/')
-		out.WriteString(escape(element))
+		out.WriteString("/" + strings.ReplaceAll(strings.ReplaceAll(element, "~", "~0"), "/", "~1"))
 	}
 	return out.String()
 }

@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,7 @@ type Schemas struct {
 	config *schema // openapi/config-values.yaml; nil = no such file, here and below
 	values *schema // openapi/values.yaml, extended
 	helm   *schema // the same with x-required-for-helm
-	marks  marked  // in both files
+	marks  applied // what is secret, in both files
 }
 
 // schema is one compiled file: it validates values, fills in defaults and records which values are
@@ -34,9 +35,8 @@ type schema struct {
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
 	defaults applied
-	keys     applied        // which keys objects have
-	programs map[string]int // of its patterns, see work
-	idle     []string       // rules in it that are not evaluated
+	keys     applied  // which keys objects have
+	idle     []string // rules in it that are not evaluated
 }
 
 // Warnings names the rules of other operators in the schemas, which are not evaluated (D35): one sentence for each
@@ -73,12 +73,13 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	if err := errors.Join(configErr, valuesErr); err != nil {
 		return nil, err
 	}
+	valuesText, _ := JSON(valuesTree) // it was parsed
 	var schemas Schemas
 	schemas.config, configErr = compileSchema(config.Path, configTree, false)
 	schemas.values, valuesErr = compileSchema(values.Path, valuesTree, false)
 	// Most schemas have no x-required-for-helm: compiling them a second time would double the time
 	// and memory of the start.
-	if schemas.helm = schemas.values; valuesErr == nil && mentions(valuesTree, requiredForHelmKey) {
+	if schemas.helm = schemas.values; valuesErr == nil && mentions(valuesText, requiredForHelmKey) {
 		schemas.helm, valuesErr = compileSchema(values.Path, valuesTree, true)
 	}
 	if err := errors.Join(configErr, valuesErr); err != nil {
@@ -90,20 +91,13 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 			roots = append(roots, one.compiled)
 		}
 	}
-	schemas.marks = marked{annotated(false, func(s *jsonschema.Schema) bool { return s.WriteOnly }, roots...)}
+	schemas.marks = annotated(false, func(s *jsonschema.Schema) bool { return s.WriteOnly }, roots...)
 	return &schemas, nil
 }
 
 // parse returns the schema as a map; nil when there is no file or nothing in it.
 func (f SchemaFile) parse() (map[string]any, error) {
-	if f.Data == nil {
-		return nil, nil
-	}
-	tree, err := ParseYAML(f.Data)
-	document, ok := tree.(map[string]any)
-	if err == nil && !ok && tree != nil {
-		err = fmt.Errorf("must be a map, is %s", describe(tree))
-	}
+	document, err := parseMap(f.Data, "must be a map")
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", f.Path, err)
 	}
@@ -113,8 +107,10 @@ func (f SchemaFile) parse() (map[string]any, error) {
 // schemaURL is the name of the document inside of the compiler. Nothing is loaded from it.
 const schemaURL = "values:///schema"
 
-// compileSchema compiles one file; nil for a nil root. With forHelm, x-required-for-helm counts as
-// required.
+// compileSchema translates and compiles one file; nil for a nil root. With forHelm, x-required-for-helm counts as
+// required. The compiler validates the document against the schema of its draft, which takes several times as long for
+// 2019-09 as for 7. Therefore draft 7 is used where it has all keywords, unless it refuses the document: it
+// is stricter about equal values in enum.
 func compileSchema(path string, root map[string]any, forHelm bool) (*schema, error) {
 	if root == nil {
 		return nil, nil
@@ -126,20 +122,15 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	return s, nil
 }
 
-// compile translates and compiles a document. The compiler validates it against the schema of its
-// draft, which takes several times as long for 2019-09 as for 7. Therefore draft 7 is used where it
-// has all keywords. If it refuses the schema, 2019-09 decides, so that all errors have the same
-// wording.
-func (s *schema) compile(root map[string]any, forHelm bool) error {
-	var err error
-	if s.document, s.programs, err = translate(root, forHelm); err != nil {
+func (s *schema) compile(root map[string]any, forHelm bool) (err error) {
+	if s.document, err = translate(root, forHelm); err != nil {
 		return err
 	}
 	text, err := JSON(s.document)
 	if err != nil {
 		return err
 	}
-	mentioned := func(key string) bool { return mentions(s.document, key) }
+	mentioned := func(key string) bool { return mentions(text, key) }
 	newer := slices.ContainsFunc([]string{"$ref", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"}, mentioned)
 	if !newer {
 		s.compiled, err = compileAs(jsonschema.Draft7, text)
@@ -152,7 +143,8 @@ func (s *schema) compile(root map[string]any, forHelm bool) error {
 	}
 	s.defaults = annotated(true, treeDefault, s.compiled)
 	s.keys = annotated(false, func(s *jsonschema.Schema) bool { return namesKeys(s) || isOpen(s) }, s.compiled)
-	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(root, key) })
+	source, _ := JSON(root) // it was parsed
+	s.idle = slices.DeleteFunc([]string{"x-deckhouse-validations", "x-kubernetes-validations"}, func(key string) bool { return !mentions(source, key) })
 	return nil
 }
 
@@ -174,30 +166,24 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
-			err = wrapped.Err
-		}
-		var loop jsonschema.InfiniteLoopError
-		if errors.As(err, &loop) {
+		if errors.As(err, new(jsonschema.InfiniteLoopError)) {
 			return errors.New("a schema refers to itself without a property in between")
 		}
+		err = cmp.Or(errors.Unwrap(err), err)
 		return errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL+"#", ""))
 	}
 	problems := map[string]error{}
 	for _, leaf := range leaves(invalid) {
-		at := orRoot(located(leaf.InstanceLocation).String())
+		at := cmp.Or(located(leaf.InstanceLocation).String(), "/")
 		if problems[at] == nil { // of several alternatives the first one counts, which is the simplest
 			problems[at] = fmt.Errorf("%s: %s", at, leaf.Message)
 		}
 	}
 	var sorted []error
 	for _, at := range sortedKeys(problems) {
-		if sorted = append(sorted, problems[at]); len(sorted) > maxProblems {
-			sorted[maxProblems] = errTooMany
-			break
-		}
+		sorted = append(sorted, problems[at])
 	}
-	return errors.Join(sorted...)
+	return joined(sorted)
 }
 
 // leaves returns the innermost causes of a violation; the others only report that something below
@@ -213,18 +199,8 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return all
 }
 
-// mentions reports whether a key occurs anywhere in a tree, whatever it means there. A property of
+// mentions reports whether a key occurs anywhere in the JSON of a document, whatever it means there. A property of
 // that name is a harmless yes.
-func mentions(tree any, key string) bool {
-	switch v := tree.(type) {
-	case map[string]any:
-		for name, child := range v {
-			if name == key || mentions(child, key) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, func(child any) bool { return mentions(child, key) })
-	}
-	return false
+func mentions(document []byte, key string) bool {
+	return bytes.Contains(document, []byte(`"`+key+`":`))
 }

@@ -27,29 +27,29 @@ type annotations struct {
 // annotated looks through compiled schemas, and returns what speaks about the whole section.
 func annotated(always bool, has func(*jsonschema.Schema) bool, roots ...*jsonschema.Schema) applied {
 	a := &annotations{always, map[*jsonschema.Schema]bool{}}
-	above, known := map[*jsonschema.Schema][]*jsonschema.Schema{}, map[*jsonschema.Schema]bool{}
-	var found []*jsonschema.Schema
+	below := map[*jsonschema.Schema][]*jsonschema.Schema{}
+	var all []*jsonschema.Schema // those below a schema before it, but for references to itself
 	var visit func(s *jsonschema.Schema)
 	visit = func(s *jsonschema.Schema) {
-		known[s] = true
-		if has(s) {
-			found = append(found, s)
+		if _, known := below[s]; known {
+			return
 		}
-		for _, below := range append(a.same(s), partsOf(s)...) {
-			above[below] = append(above[below], s)
-			if !known[below] {
-				visit(below)
-			}
+		below[s] = append(a.same(s), partsOf(s)...)
+		for _, one := range below[s] {
+			visit(one)
 		}
+		all = append(all, s)
 	}
 	for _, root := range roots {
 		visit(root)
 	}
-	for len(found) > 0 {
-		last := found[len(found)-1]
-		found = found[:len(found)-1]
-		if !a.leads[last] {
-			a.leads[last], found = true, append(found, above[last]...)
+	leads := func(s *jsonschema.Schema) bool { return a.leads[s] }
+	for found := true; found; {
+		found = false
+		for _, s := range all {
+			if !leads(s) && (has(s) || slices.ContainsFunc(below[s], leads)) {
+				a.leads[s], found = true, true
+			}
 		}
 	}
 	return applied{a, a.collect(nil, roots)}
@@ -71,23 +71,13 @@ func (a *annotations) same(s *jsonschema.Schema) []*jsonschema.Schema {
 
 // partsOf returns the schemas for parts of the value.
 func partsOf(s *jsonschema.Schema) []*jsonschema.Schema {
-	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
 	all := slices.AppendSeq(slices.Collect(maps.Values(s.Properties)), maps.Values(s.PatternProperties))
-	all = append(all, itemsOf(s)...)
-	if additional != nil {
-		all = append(all, additional)
+	for _, rest := range []any{s.AdditionalProperties, s.Items} {
+		if one, ok := rest.(*jsonschema.Schema); ok {
+			all = append(all, one)
+		}
 	}
 	return all
-}
-
-// itemsOf returns the schemas for elements of a list; several if each is for one position, which OpenAPI does not
-// have.
-func itemsOf(s *jsonschema.Schema) []*jsonschema.Schema {
-	if items, ok := s.Items.(*jsonschema.Schema); ok {
-		return []*jsonschema.Schema{items}
-	}
-	positions, _ := s.Items.([]*jsonschema.Schema)
-	return positions
 }
 
 // collect adds schemas and all others that apply to the same value.
@@ -109,13 +99,12 @@ func (a applied) key(key string) applied {
 	return applied{a.in, found}
 }
 
-// element returns what speaks about the elements of a list. What is said of single positions counts for all, but not a
-// default.
+// element returns what speaks about the elements of a list.
 func (a applied) element() applied {
 	var found []*jsonschema.Schema
 	for _, s := range a.schemas {
-		if _, one := s.Items.(*jsonschema.Schema); one || !a.in.always {
-			found = a.in.collect(found, itemsOf(s))
+		if items, ok := s.Items.(*jsonschema.Schema); ok {
+			found = a.in.collect(found, []*jsonschema.Schema{items})
 		}
 	}
 	return applied{a.in, found}

@@ -45,16 +45,8 @@ func TestFloods(t *testing.T) {
 		"a branch for each level": {
 			"{definitions: {a: {anyOf: [{type: array, items: {$ref: '#/definitions/a'}}, {type: array, maxItems: 9, items: {$ref: '#/definitions/a'}}]}}, $ref: '#/definitions/a'}",
 			strings.Repeat("[", 99) + "1" + strings.Repeat("]", 99), []string{"m: cannot be checked: that takes too much work"}},
-		"a long key":      {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 40_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"an enum":         {"{items: {enum: [" + names(20_000, "value%d,") + "]}}", "[" + strings.Repeat("x,", 20_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"an enum of maps": {"{items: {enum: [" + names(2000, "{a: {b: %d}},") + "]}}", "[" + strings.Repeat("{a: {b: -1}},", 5000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"required keys":   {"{items: {required: [" + names(30_000, "k%d,") + "]}}", "[" + strings.Repeat("{},", 30_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"keys and patterns": {"{patternProperties: {" + names(2000, "^a.*%d$: {type: string},") + "}}",
-			"{" + names(20_000, "x%d: 1,") + "}", []string{"m: cannot be checked: that takes too much work"}},
-		"dependencies":        {"{items: {dependentRequired: {" + names(10_000, "a%d: [b],") + "}}}", "[" + strings.Repeat("{a1: 1},", 9_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"a pattern":           {"{items: {pattern: '^(.{500}x?){1,2}z$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"a name":              {"{items: {pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
-		"a long pattern":      {"{items: {pattern: '" + strings.Repeat("a", 100_000) + "'}}", "[" + strings.Repeat("1, b,", 20_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"a long key":          {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 40_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"a name":              {"{items: {pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m[0]: must match the pattern"}},
 		"long texts":          {"{items: {maxLength: 1}}", "[" + strings.Repeat(strings.Repeat("a", 40_000)+",", 25) + "]", []string{"m[0]: must have at most 1 characters"}},
 		"long numbers":        {"{items: {maximum: 1, multipleOf: 3}}", "[" + strings.Repeat("1"+strings.Repeat("0", 99)+",", 9_000) + "]", []string{"m[0]: must be at most 1, is 1000", "…"}},
 		"patterns in values":  {"{items: {format: regex}}", "['(', " + strings.Repeat("'"+strings.Repeat(`(.{10}){90}`, 1000)+"',", 50) + "]", []string{"m[0]: must have the format regex"}},
@@ -64,7 +56,7 @@ func TestFloods(t *testing.T) {
 			s := compiledSchema(t, yamlTree(t, c.schema))
 			values := yamlTree(t, c.values)
 			var err error
-			mebibytes, took := costOf(func() { err = s.validate("m", values, nil) })
+			mebibytes, took := costOf(func() { err = s.validate("m", values, secretPath) })
 			t.Logf("%d MiB allocated, %v", mebibytes, took)
 			wantError(t, err, c.want...)
 			if size := len(err.Error()); size > 300<<10 {
@@ -80,7 +72,7 @@ func TestFloods(t *testing.T) {
 // D39: a schema that describes more than it seems is refused, and its error is short.
 func TestSchemasAreBounded(t *testing.T) {
 	withoutRaceDetector(t)
-	var chain, sets, wrong, long, inner strings.Builder
+	var chain, sets, wrong, inner strings.Builder
 	for i := range 4_000 {
 		fmt.Fprintf(&chain, "  d%d: {allOf: [{$ref: '#/definitions/d%d'}], properties: {p%d: {}}}\n", i, i+1, i)
 		fmt.Fprintf(&wrong, "a%d: {type: 5, anyOf: {}, minLength: x},", i)
@@ -92,20 +84,15 @@ func TestSchemasAreBounded(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&inner, "  d%d: {type: object, properties: {a: {default: {}, $ref: '#/definitions/d%d'}, b: {default: {}, $ref: '#/definitions/d%d'}}}\n", i, i+1, i+1)
 	}
-	for i := range 3000 {
-		fmt.Fprintf(&long, "a%d: {type: integer},", i)
-	}
-	key := strings.Repeat("k", 30_000)
 	for name, c := range map[string]struct {
 		schema string
 		want   []string
 	}{
-		"a chain of references":        {"definitions:\n" + chain.String() + "  d4000: {}\n$ref: '#/definitions/d0'\n", nil},
-		"sets of definitions":          {"definitions:\n" + sets.String() + "anyOf: [{$ref: '#/definitions/d0'}, {$ref: '#/definitions/d1'}]\n", nil},
-		"nothing but mistakes":         {"{properties: {" + wrong.String() + "}}", []string{"/properties/a0/anyOf: must be a list of schemas", "more than 100 problems"}},
-		"many schemas below long keys": {"properties:\n  ? " + key + "\n  : {properties: {" + long.String() + "}}\n", []string{"the keys that lead to this schema are too long"}},
-		"defaults that double":         {"definitions:\n" + inner.String() + "  d40: {type: integer, default: 1}\n$ref: '#/definitions/d0'\n", []string{"the defaults of the schema would add more than 1 MiB, or more than 50000 keys and values, or never end"}},
-		"a default that never ends":    {"{definitions: {d: {type: object, properties: {child: {$ref: '#/definitions/d', default: {}}}}}, properties: {a: {$ref: '#/definitions/d', default: {}}}}", []string{"schema config-values.yaml", "or never end"}},
+		"a chain of references":     {"definitions:\n" + chain.String() + "  d4000: {}\n$ref: '#/definitions/d0'\n", nil},
+		"sets of definitions":       {"definitions:\n" + sets.String() + "anyOf: [{$ref: '#/definitions/d0'}, {$ref: '#/definitions/d1'}]\n", nil},
+		"nothing but mistakes":      {"{properties: {" + wrong.String() + "}}", []string{"/properties/a0/anyOf: must be a list of schemas", "more than 100 problems"}},
+		"defaults that double":      {"definitions:\n" + inner.String() + "  d40: {type: integer, default: 1}\n$ref: '#/definitions/d0'\n", []string{"the defaults of the schema would add more than 1 MiB, or more than 50000 keys and values, or never end"}},
+		"a default that never ends": {"{definitions: {d: {type: object, properties: {child: {$ref: '#/definitions/d', default: {}}}}}, properties: {a: {$ref: '#/definitions/d', default: {}}}}", []string{"schema config-values.yaml", "or never end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error

@@ -11,19 +11,19 @@ import (
 // section that no layer has is the default of the whole, or an empty map if there are defaults of keys to fill in. An
 // error means that the defaults would make the section too large (D39).
 func (s *schema) fill(tree any) (any, error) {
-	if s == nil || len(s.defaults.schemas) == 0 {
-		return tree, nil
+	f, from := filler{left: maxNodes, size: maxSize}, tree
+	if from == nil {
+		from = defaultOf(s.defaults)
 	}
-	if tree == nil {
-		tree = defaultOf(s.defaults)
+	empty := from == nil
+	if empty {
+		from = map[string]any{}
 	}
-	f := filler{left: maxNodes, size: maxSize}
-	if tree != nil {
-		tree = f.fill(s.defaults, tree, 0)
-	} else if filled := f.fill(s.defaults, map[string]any{}, 0); !isEmpty(filled) {
-		tree = filled
+	filled := f.fill(s.defaults, from, 0)
+	if empty && isEmpty(filled) {
+		filled = nil
 	}
-	return tree, f.err
+	return filled, f.err
 }
 
 // filler is one walk through a tree that fills in defaults. After an error it adds nothing more, and its result is

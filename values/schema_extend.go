@@ -35,17 +35,16 @@ func extend(valuesPath string, own, config map[string]any) (map[string]any, erro
 		have, has := own[key]
 		below, isMap := inherited.(map[string]any)
 		above, isOwnMap := have.(map[string]any)
+		named := slices.Contains([]string{"definitions", "properties", "patternProperties"}, key)
 		switch {
-		case key == "required" && has:
-			extended[key] = union(inherited, have)
-		case slices.Contains([]string{"definitions", "properties", "patternProperties"}, key) && isMap && isOwnMap:
+		case named && isMap && isOwnMap:
 			merged := maps.Clone(below) // a schema of the same name is replaced as a whole
 			maps.Copy(merged, above)
 			extended[key] = merged
-		case slices.Contains([]string{"required", "definitions", "properties", "patternProperties", "title", "description"}, key), strings.HasPrefix(key, "x-"):
-			if !has {
-				extended[key] = inherited
-			}
+		case key == "required":
+			extended[key] = union(inherited, have)
+		case !has && (named || key == "title" || key == "description" || strings.HasPrefix(key, "x-")):
+			extended[key] = inherited
 		}
 	}
 	return extended, nil

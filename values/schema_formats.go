@@ -18,9 +18,23 @@ func formats() map[string]func(any) bool {
 	return map[string]func(any) bool{
 		"int32":    func(v any) bool { return integerWithin(v, math.MinInt32, math.MaxInt32) },
 		"int64":    func(v any) bool { return integerWithin(v, math.MinInt64, math.MaxInt64) },
-		"cidr":     isCIDR,
-		"duration": isDuration,
-		"regex":    isPattern,
+		"duration": ofTexts(isDuration),
+		"cidr": ofTexts(func(text string) bool {
+			_, err := netip.ParsePrefix(text)
+			return err == nil
+		}),
+		// Not compiled, only parsed: ten bytes of a pattern can describe a program of a megabyte.
+		"regex": ofTexts(func(text string) bool {
+			_, err := syntax.Parse(text, syntax.Perl)
+			return err == nil
+		}),
+	}
+}
+
+func ofTexts(fits func(string) bool) func(any) bool {
+	return func(v any) bool {
+		text, ok := v.(string)
+		return !ok || fits(text)
 	}
 }
 
@@ -34,38 +48,14 @@ func integerWithin(v any, low, high int64) bool {
 	return true
 }
 
-func isCIDR(v any) bool {
-	text, ok := v.(string)
-	if !ok {
-		return true
-	}
-	_, err := netip.ParsePrefix(text)
-	return err == nil
-}
-
 // isDuration accepts 1h30m, as Kubernetes has it, PT1H30M, as JSON Schema has it, and days, weeks and words, such
 // as 30d and "2 weeks", as go-openapi has it.
-func isDuration(v any) bool {
-	text, ok := v.(string)
-	if !ok {
-		return true
-	}
+func isDuration(text string) bool {
 	if _, err := time.ParseDuration(text); err == nil {
 		return true
 	}
 	const units = `ns|nanos?|nanoseconds?|[uµ]s|micros?|microseconds?|ms|millis?|milliseconds?|` +
 		`s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?`
 	sum := regexp.MustCompile(`(?i)^-?(\d+(\.\d+)?\s*(` + units + `)\s*)+$`)
-	return sum.MatchString(text) || jsonschema.Formats["duration"](v)
-}
-
-// isPattern parses a pattern without compiling it: ten bytes of it can describe a program of a
-// megabyte.
-func isPattern(v any) bool {
-	text, ok := v.(string)
-	if !ok {
-		return true
-	}
-	_, err := syntax.Parse(text, syntax.Perl)
-	return err == nil
+	return sum.MatchString(text) || jsonschema.Formats["duration"](text)
 }

@@ -79,7 +79,7 @@ func randomSchema(r *rand.Rand, depth int) map[string]any {
 
 func addBranch(r *rand.Rand, s map[string]any, depth int) {
 	keywords := []string{"properties", "properties", "properties", "patternProperties", "items", "allOf", "anyOf", "oneOf", "not", "if",
-		"contains", "propertyNames", "dependentSchemas", "list of items", "unevaluatedProperties", "unevaluatedItems"}
+		"contains", "propertyNames", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"}
 	switch keyword := keywords[r.IntN(len(keywords))]; keyword {
 	case "properties":
 		properties := map[string]any{}
@@ -99,11 +99,6 @@ func addBranch(r *rand.Rand, s map[string]any, depth int) {
 	case "propertyNames":
 		s[keyword] = []any{map[string]any{"maxLength": int64(1)}, map[string]any{"pattern": "[a-c]"}, map[string]any{"type": "integer"},
 			map[string]any{"anyOf": []any{map[string]any{"enum": []any{"a"}}, map[string]any{"not": map[string]any{"minLength": int64(1)}}}}}[r.IntN(4)]
-	case "list of items":
-		s["items"] = []any{randomSchema(r, depth), randomSchema(r, depth)}
-		if r.IntN(2) == 0 {
-			s["additionalItems"] = []any{false, true, map[string]any{"type": "string"}}[r.IntN(3)]
-		}
 	case "if":
 		s["if"], s["then"], s["else"] = randomSchema(r, depth), randomSchema(r, depth), randomSchema(r, depth)
 	default:

@@ -1,7 +1,7 @@
 package values
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -12,54 +12,27 @@ import (
 
 // translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. Each schema stays at its place
 // in the author's document, so the places in error messages are those of the author. It leaves out unknown keywords,
-// such as x- keys (D35), but for what a $ref points to. programs are the sizes of patterns (work.match).
-func translate(root map[string]any, forHelm bool) (out any, programs map[string]int, err error) {
-	t := translator{root: root, forHelm: forHelm, made: map[string]bool{}, programs: map[string]int{}}
-	out = t.schema("")
-	targets, others := map[string]any{}, map[string]any{}
-	for len(t.targets) > 0 {
-		target := t.targets[0]
-		if t.targets = t.targets[1:]; !t.made[target] {
-			targets[target] = t.schema(target)
+// such as x- keys (D35).
+func translate(root map[string]any, forHelm bool) (any, error) {
+	t := translator{forHelm: forHelm, references: map[string]string{}}
+	out := t.schema("", root)
+	for _, at := range sortedKeys(t.references) {
+		if _, found := At(out, t.references[at]); !found {
+			t.refuse(at, "there is no schema %q; write it below definitions", "#"+t.references[at])
 		}
 	}
-	for _, target := range slices.Backward(sortedKeys(targets)) { // one that contains others comes after them
-		path, _ := splitPointer(target)
-		place(others, path, targets[target])
-	}
-	return Merge(others, out), t.programs, errors.Join(t.problems...)
-}
-
-// place puts a schema at a path, and makes the maps that lead to it.
-func place(into map[string]any, path pointer, schema any) {
-	last := len(path) - 1
-	for _, key := range path[:last] {
-		below, ok := into[key].(map[string]any)
-		if !ok {
-			below = map[string]any{}
-			into[key] = below
-		}
-		into = below
-	}
-	into[path[last]] = schema
+	return out, joined(t.problems)
 }
 
 // translator is the state of one translation.
 type translator struct {
-	root     map[string]any
-	forHelm  bool            // x-required-for-helm counts as required (D33)
-	made     map[string]bool // places that are translated
-	targets  []string        // places that a $ref points to
-	programs map[string]int
-	problems []error // up to maxProblems
+	forHelm    bool              // x-required-for-helm counts as required (D33)
+	references map[string]string // where a $ref stands, and where it points to
+	problems   []error
 }
 
 func (t *translator) refuse(at, format string, args ...any) {
-	if len(t.problems) < maxProblems {
-		t.problems = append(t.problems, fmt.Errorf("%s: "+format, append([]any{orRoot(at)}, args...)...))
-	} else if len(t.problems) == maxProblems {
-		t.problems = append(t.problems, errTooMany)
-	}
+	t.problems = append(t.problems, fmt.Errorf("%s: "+format, append([]any{cmp.Or(at, "/")}, args...)...))
 }
 
 // The keywords that are translated, by what they hold. Verbatim ones mean the same in both dialects and hold no
@@ -73,28 +46,15 @@ var (
 		"minProperties", "maxProperties", "dependentRequired", "default",
 	}
 	oneSchema = []string{
-		"items", "additionalProperties", "additionalItems", "contains", "propertyNames", "unevaluatedProperties",
+		"items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties",
 		"unevaluatedItems", "not", "if", "then", "else",
 	}
 	listsOfSchemas = []string{"allOf", "anyOf", "oneOf"}
-	mapsOfSchemas  = []string{"properties", "patternProperties", "dependentSchemas"}
+	mapsOfSchemas  = []string{"properties", "patternProperties", "dependentSchemas", "definitions", "$defs"}
 )
 
-func orRoot(at string) string {
-	if at == "" {
-		return "/"
-	}
-	return at
-}
-
 // schema translates the schema at a place, a JSON pointer.
-func (t *translator) schema(at string) any {
-	if len(at) > maxMessage {
-		t.refuse(Shorten(at, maxMessage), "the keys that lead to this schema are too long; make them shorter")
-		return nil
-	}
-	t.made[at] = true
-	node, _ := At(t.root, at)
+func (t *translator) schema(at string, node any) any {
 	switch node := node.(type) {
 	case nil:
 		return map[string]any{}
@@ -114,21 +74,14 @@ func (t *translator) object(at string, node map[string]any) any {
 			out[keyword] = value
 		}
 	}
-	if pattern, ok := node["pattern"].(string); ok {
-		t.programs[pattern] = programSize(pattern)
-	}
 	for _, keyword := range oneSchema {
-		value, ok := node[keyword]
-		_, positions := value.([]any)
-		switch {
+		switch value, ok := node[keyword]; {
 		case !ok:
-		case positions && keyword == "items":
-			out[keyword] = t.list(at, keyword, value)
 		case value == false && strings.HasSuffix(keyword, "Properties"):
 			// Unlike false, this makes the library report each unknown key at its own path.
 			out[keyword] = map[string]any{"not": map[string]any{}}
 		default:
-			out[keyword] = t.schema(at + JSONPointer(keyword))
+			out[keyword] = t.schema(at+JSONPointer(keyword), value)
 		}
 	}
 	for _, keyword := range listsOfSchemas {
@@ -155,8 +108,8 @@ func (t *translator) list(at, keyword string, value any) any {
 		t.refuse(at+JSONPointer(keyword), "must be a list of schemas, is %s", describe(value))
 	}
 	translated := make([]any, len(list))
-	for i := range list {
-		translated[i] = t.schema(at + JSONPointer(keyword, strconv.Itoa(i)))
+	for i, one := range list {
+		translated[i] = t.schema(at+JSONPointer(keyword, strconv.Itoa(i)), one)
 	}
 	return translated
 }
@@ -168,10 +121,7 @@ func (t *translator) named(at, keyword string, value any) any {
 	}
 	translated := make(map[string]any, len(named))
 	for _, name := range sortedKeys(named) {
-		if keyword == "patternProperties" {
-			t.programs[name] = programSize(name)
-		}
-		translated[name] = t.schema(at + JSONPointer(keyword, name))
+		translated[name] = t.schema(at+JSONPointer(keyword, name), named[name])
 	}
 	return translated
 }
@@ -179,23 +129,15 @@ func (t *translator) named(at, keyword string, value any) any {
 // reference translates a $ref. The place must exist, and be in the same file (D30).
 func (t *translator) reference(out map[string]any, at string, node map[string]any) {
 	value, present := node["$ref"]
-	ref, ok := value.(string)
+	ref, _ := value.(string)
 	target, local := strings.CutPrefix(ref, "#")
-	_, exists := At(t.root, target)
 	switch at += "/$ref"; {
 	case !present:
-	case !ok:
-		t.refuse(at, "must be a string")
 	case !local:
-		t.refuse(at, "%q refers to another file; only references such as #/definitions/name are supported", ref)
-	case !exists:
-		t.refuse(at, "there is no %q", ref)
+		t.refuse(at, "must be a reference to a schema of the same file, such as #/definitions/name")
 	default:
-		t.targets = append(t.targets, target)
-		out["$ref"] = (&url.URL{Fragment: target}).String()
-		if target == "" {
-			out["$ref"] = "#"
-		}
+		t.references[at] = target
+		out["$ref"] = "#" + (&url.URL{Fragment: target}).EscapedFragment()
 	}
 }
 
@@ -206,10 +148,7 @@ func (t *translator) dialect(out map[string]any, at string, node map[string]any)
 		switch value := node[exclusive].(type) {
 		case nil:
 		case bool:
-			limit, ok := node[bound]
-			if value && !ok {
-				t.refuse(at, "%s: true needs %s", exclusive, bound)
-			} else if value {
+			if limit, ok := node[bound]; value && ok {
 				out[exclusive] = limit
 				delete(out, bound)
 			}

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -124,13 +125,10 @@ func (s *Section) none() any {
 // which a schema may describe with a default; only the operator computes it, when it writes values
 // for a hook (D9).
 func storable(key string, section any) any {
-	if section == nil {
-		return map[string]any{}
-	}
-	if key != GlobalKey {
+	if section = cmp.Or(section, any(map[string]any{})); key != GlobalKey {
 		return section
 	}
-	return Operation{Op: "remove"}.over(section, pointer{enabledModulesKey})
+	return cutAt(section, pointer{enabledModulesKey})
 }
 
 // with returns the section with another merged result.
@@ -145,12 +143,7 @@ func (s *Section) Key() string { return s.key }
 
 // Config is the section of the ConfigMap with that of the Secret on top, empty when there is none
 // (D8, D40).
-func (s *Section) Config() any {
-	if config := Merge(s.config, s.secret); config != nil {
-		return config
-	}
-	return s.none()
-}
+func (s *Section) Config() any { return cmp.Or(Merge(s.config, s.secret), s.none()) }
 
 // Merged is the section with all layers, defaults and saved patches (D5).
 func (s *Section) Merged() any { return s.merged }
@@ -194,12 +187,12 @@ func (s *Section) WithoutPatches() *Section {
 // patch must fit exactly (D21), and its result must be within the limits (D39). It does not check
 // the schema: the caller validates the result before it keeps it.
 func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
-	merged, err := p.apply(s.key, s.merged)
+	merged, steps, err := p.apply(s.key, s.merged)
 	if err != nil {
 		return nil, err
 	}
 	result := s.with(merged)
-	result.saved = s.saved.save(p, by, s.key, s.unpatched, merged)
+	result.saved = s.saved.save(steps, by, s.key, merged)
 	return result, nil
 }
 
@@ -208,14 +201,18 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 // exactly (D21). Sections that are made from the result keep its origin. Without inSecret there is no Secret to write
 // to, and all goes to the ConfigMap. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin, inSecret bool) (*Section, error) {
-	patched, err := p.apply(s.key, s.Config())
+	patched, steps, err := p.apply(s.key, s.Config())
 	if err != nil {
 		return nil, err
 	}
-	saved := s.configSaved.save(p, by, s.key, nil, patched)
+	wrote := slices.Clone(steps)
+	for i, step := range steps {
+		wrote[i] = present(aboveLists(step.Path), s.key, patched, by)
+	}
+	saved := s.configSaved.save(wrote, by, s.key, patched)
 	config, secret := patched, any(nil)
 	if inSecret {
-		config, secret = s.Stored().divide(patched, p, s.Secrets().marked)
+		config, secret = s.Stored().divide(patched, steps, s.Secrets().marked)
 	}
 	if isEmpty(config) && slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == JSONPointer(s.key) }) {
 		config = nil // the ConfigMap need not keep an empty section

@@ -56,8 +56,6 @@ func TestSampleExample(t *testing.T) {
 
 	patch, _, err := ParsePatch([]byte("  [{\"op\":\"add\", \"path\":\"/someModule/param3\", \"value\":\"newValue\"}]\n"))
 	wantError(t, err)
-	patch, err = patch.ForModule("someModule")
-	wantError(t, err)
 	module, err = module.PatchConfig(patch, Origin{}, true)
 	wantError(t, err)
 	text, err := YAML(module.Config())
@@ -234,8 +232,6 @@ func TestSampleOfModulesDocument(t *testing.T) {
 	if !slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, "/simpleOneModule/param2") }) {
 		t.Errorf("warnings: %q", warnings)
 	}
-	patch, err = patch.ForModule("simpleOneModule")
-	wantError(t, err)
 	section, err = section.Patch(patch, Origin{})
 	wantError(t, err)
 	wantYAML(t, "for Helm", section.Merged(), "{param1: value_1, param2: patchedValue_2, param3: value_3}")

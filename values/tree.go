@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -11,7 +12,7 @@ import (
 // describe names the type of a tree as a user of YAML would. Errors use it instead of the value,
 // which may be a secret.
 func describe(tree any) string {
-	switch v := tree.(type) {
+	switch tree.(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -21,9 +22,6 @@ func describe(tree any) string {
 	case int64, json.Number:
 		return "an integer"
 	case float64:
-		if isIntegral(v) {
-			return "an integer"
-		}
 		return "a number"
 	case []any:
 		return "a list"
@@ -56,15 +54,7 @@ func emptyLike(tree any) any {
 }
 
 // isEmpty reports whether a section has no content. Scalars and nil are not empty.
-func isEmpty(section any) bool {
-	switch v := section.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
-}
+func isEmpty(section any) bool { return isContainer(section) && reflect.ValueOf(section).Len() == 0 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 

@@ -42,10 +42,17 @@ type ValidationError struct {
 }
 
 // Error has one line for each violation, up to a hundred.
-func (e *ValidationError) Error() string {
+func (e *ValidationError) Error() string { return e.text(Violation.String) }
+
+// Public is the error without the values: only which of them do not fit, and what they must be.
+func (e *ValidationError) Public() string {
+	return e.text(func(v Violation) string { return Violation{Path: v.Path, Message: v.Public}.String() })
+}
+
+func (e *ValidationError) text(of func(Violation) string) string {
 	lines := make([]string, 0, len(e.Violations))
 	for _, v := range e.Violations[:min(len(e.Violations), maxProblems)] {
-		lines = append(lines, v.String())
+		lines = append(lines, of(v))
 	}
 	if e.More || len(e.Violations) > maxProblems {
 		lines = append(lines, fmt.Sprintf("there are more than %d problems; fix these first", len(lines)))
@@ -57,33 +64,20 @@ func (e *ValidationError) Error() string {
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// Public is the error without the values: only which of them do not fit, and what they must be.
-func (e *ValidationError) Public() string {
-	public := *e
-	public.Violations = slices.Clone(e.Violations)
-	for i, v := range public.Violations {
-		public.Violations[i].Message = v.Public
-	}
-	return public.Error()
-}
-
 // Public is the text of an error with the public ones of all ValidationErrors in it.
 func Public(err error) string {
-	text := err.Error()
-	var replace func(err error)
-	replace = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // all of the tree
-		case *ValidationError:
-			text = strings.ReplaceAll(text, e.Error(), e.Public())
-		case interface{ Unwrap() error }:
-			replace(e.Unwrap())
-		case interface{ Unwrap() []error }:
-			for _, one := range e.Unwrap() {
-				replace(one)
-			}
+	if invalid, ok := err.(*ValidationError); ok { //nolint:errorlint // each one in the tree of errors
+		return invalid.Public()
+	}
+	text, wrapped := err.Error(), []error{errors.Unwrap(err)}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+		wrapped = joined.Unwrap()
+	}
+	for _, one := range wrapped {
+		if one != nil {
+			text = strings.ReplaceAll(text, one.Error(), Public(one))
 		}
 	}
-	replace(err)
 	return text
 }
 
@@ -94,17 +88,13 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 		return nil
 	}
 	r := &report{schema: s, key: key, value: section, secret: secret}
-	err := errTooMuchWork
 	if s.affordable(section) {
-		err = s.compiled.Validate(section)
+		r.check()
 		r.unknown(s.keys, section, nil)
+	} else {
+		r.say(nil, "cannot be checked: that takes too much work; make the values smaller, or their schema simpler")
 	}
-	if failure, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		r.add(failure)
-	} else if err != nil {
-		r.say(nil, "cannot be checked: "+strings.TrimPrefix(err.Error(), "jsonschema: "))
-	}
-	if err == nil && len(r.found) == 0 {
+	if len(r.found) == 0 {
 		return nil
 	}
 	return &ValidationError{Section: key, Schema: s.path, Violations: r.finish(), More: r.cut}
@@ -123,6 +113,16 @@ type report struct {
 	secret func(pointer) bool
 	found  []Violation // in no order and with duplicates
 	cut    bool        // something was left out
+}
+
+// check lets the library validate the value.
+func (r *report) check() {
+	err := r.schema.compiled.Validate(r.value)
+	if failure, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		r.add(failure)
+	} else if err != nil {
+		r.say(nil, "cannot be checked: "+strings.TrimPrefix(err.Error(), "jsonschema: "))
+	}
 }
 
 // unknown reports keys of maps that no schema names (D31, X28). All branches that speak about a map count, also those
@@ -191,30 +191,38 @@ func (r *report) alternatives(failure *jsonschema.ValidationError, keyword strin
 		r.say(at, "matches more than one alternative of oneOf; it must match exactly one")
 		return
 	}
-	var reasons, public []string
+	var reasons []Violation
 	for _, cause := range failure.Causes {
 		one := *r
 		one.cut, one.found = false, nil
 		one.add(cause)
-		reason, open := one.reason(r.path(at))
-		if !slices.Contains(reasons, reason) {
-			reasons, public = append(reasons, reason), append(public, open)
+		if reason := joinedBy(" and ", one.below(r.path(at))); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
 		}
 	}
+	all := joinedBy("; or ", reasons)
 	none := fmt.Sprintf("fits none of the alternatives of %s: ", keyword)
-	r.say(at, none+strings.Join(reasons, "; or "))
-	r.found[len(r.found)-1].Public = Shorten(none+strings.Join(public, "; or "), maxMessage)
+	r.found = append(r.found, Violation{r.path(at), Shorten(none+all.Message, maxMessage), Shorten(none+all.Public, maxMessage)})
 }
 
-// reason joins the findings about one alternative, with paths below the value, and the same without values.
-func (r *report) reason(path string) (message, public string) {
-	var messages, publics []string
-	for _, v := range r.finish() {
-		below := strings.TrimPrefix(strings.TrimPrefix(v.Path, path)+": ", ".")
-		below = strings.TrimPrefix(below, ": ")
-		messages, publics = append(messages, below+v.Message), append(publics, below+v.Public)
+// below returns the findings with their paths below a value in the messages.
+func (r *report) below(path string) []Violation {
+	found := r.finish()
+	for i, v := range found {
+		at := strings.TrimPrefix(strings.TrimPrefix(v.Path, path)+": ", ".")
+		at = strings.TrimPrefix(at, ": ")
+		found[i] = Violation{Message: at + v.Message, Public: at + v.Public}
 	}
-	return Shorten(strings.Join(messages, " and "), maxMessage), Shorten(strings.Join(publics, " and "), maxMessage)
+	return found
+}
+
+// joinedBy joins messages to one.
+func joinedBy(separator string, found []Violation) Violation {
+	var messages, public []string
+	for _, v := range found {
+		messages, public = append(messages, v.Message), append(public, v.Public)
+	}
+	return Violation{Message: strings.Join(messages, separator), Public: strings.Join(public, separator)}
 }
 
 // leaf reports a failure that has no other reason.
@@ -223,21 +231,14 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 	value, _ := lookup(r.value, at)
 	_, absolute, _ := strings.Cut(failure.AbsoluteKeywordLocation, "#")
 	limit, _ := lookup(r.schema.document, located(absolute))
-	above := ""
-	if len(location) > 1 {
-		above = location[len(location)-2]
-	}
+	above := lastElement(strings.TrimSuffix(failure.KeywordLocation, "/"+keyword))
 	switch {
 	case slices.Contains(location, "propertyNames"):
 		r.say(at, "as a key "+sentence(keyword, limit))
 	case keyword == "not" && strings.HasSuffix(above, "Properties") && reflect.DeepEqual(limit, map[string]any{}):
-		r.say(at, unknownKey)
+		r.say(at, unknownKey+r.hint(at, located(absolute)))
 	case keyword == "not":
 		r.say(at, "matches what the schema excludes with not")
-	case keyword == "additionalProperties": // of a Format: schemas of values are closed in other ways
-		rule := located(absolute)
-		properties, _ := lookup(r.schema.document, append(rule[:len(rule)-1], "properties"))
-		r.unlisted(value, at, properties)
 	case keyword == "required":
 		r.missing(value, at, limit)
 	case keyword == "type":
@@ -249,17 +250,16 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 	}
 }
 
-// unlisted reports the keys that a map of a Format must not have.
-func (r *report) unlisted(value any, at pointer, properties any) {
-	object, _ := value.(map[string]any)
+// hint says of a key that a Format does not have which one is meant, or which there are. The rule about it stands next
+// to the known ones.
+func (r *report) hint(at, rule pointer) string {
+	if r.key != "" {
+		return ""
+	}
+	properties, _ := lookup(r.schema.document, append(rule[:len(rule)-2], "properties"))
 	rules, _ := properties.(map[string]any)
 	known := sortedKeys(rules)
-	for _, key := range sortedKeys(object) {
-		if !slices.Contains(known, key) && !r.full() {
-			hint := DidYouMean(key, known, "known are "+strings.Join(known, ", "))
-			r.say(append(slices.Clip(at), key), unknownKey+"; "+hint)
-		}
-	}
+	return "; " + DidYouMean(at[len(at)-1], known, "known are "+strings.Join(known, ", "))
 }
 
 // missing reports the keys that a map must have and has not.
@@ -277,15 +277,18 @@ func (r *report) missing(value any, at pointer, required any) {
 
 // wrong reports a value that violates a keyword, and shows it if it is short and no secret (D38).
 func (r *report) wrong(at pointer, value any, message string) {
-	r.say(at, message)
-	if shown := show(value); shown != "" && !secretPath(at) && (r.secret == nil || !r.secret(at)) {
-		r.found[len(r.found)-1].Message += ", is " + shown
+	if shown := show(value); shown != "" && !r.secret(at) {
+		r.say(at, message, ", is ", shown)
+	} else {
+		r.say(at, message)
 	}
 }
 
-func (r *report) say(at pointer, message string) {
-	if message = Shorten(message, maxMessage); !r.full() {
-		r.found = append(r.found, Violation{Path: r.path(at), Message: message, Public: message})
+// say adds a finding. The details may hold values, so they are not public.
+func (r *report) say(at pointer, message string, details ...string) {
+	if !r.full() {
+		all := Shorten(message+strings.Join(details, ""), maxMessage)
+		r.found = append(r.found, Violation{Path: r.path(at), Message: all, Public: Shorten(message, maxMessage)})
 	}
 }
 
@@ -318,38 +321,34 @@ func located(location string) pointer {
 
 // sentence words the keywords that limit a value. limit is what the schema has for the keyword.
 func sentence(keyword string, limit any) string {
-	form := map[string]string{
-		"const":            "must be %s",
-		"minimum":          "must be at least %s",
-		"maximum":          "must be at most %s",
-		"exclusiveMinimum": "must be more than %s",
-		"exclusiveMaximum": "must be less than %s",
-		"multipleOf":       "must be a multiple of %s",
-		"minLength":        "must have at least %s characters",
-		"maxLength":        "must have at most %s characters",
-		"minItems":         "must have at least %s elements",
-		"maxItems":         "must have at most %s elements",
-		"minProperties":    "must have at least %s keys",
-		"maxProperties":    "must have at most %s keys",
-		"minContains":      "must have at least %s elements that fit contains",
-		"maxContains":      "must have at most %s elements that fit contains",
+	form, known := map[string]string{
+		"const":            "must be JSON",
+		"enum":             "must be one of LIST",
+		"pattern":          "must match the pattern TEXT",
+		"format":           "must have the format TEXT",
+		"minimum":          "must be at least JSON",
+		"maximum":          "must be at most JSON",
+		"exclusiveMinimum": "must be more than JSON",
+		"exclusiveMaximum": "must be less than JSON",
+		"multipleOf":       "must be a multiple of JSON",
+		"minLength":        "must have at least JSON characters",
+		"maxLength":        "must have at most JSON characters",
+		"minItems":         "must have at least JSON elements",
+		"maxItems":         "must have at most JSON elements",
+		"uniqueItems":      "must not have equal elements",
+		"minProperties":    "must have at least JSON keys",
+		"maxProperties":    "must have at most JSON keys",
+		"minContains":      "must have at least JSON elements that fit contains",
+		"maxContains":      "must have at most JSON elements that fit contains",
 	}[keyword]
 	switch {
-	case form != "":
-		text, _ := JSON(limit)
-		return fmt.Sprintf(form, text)
-	case keyword == "enum":
-		return "must be one of " + alternatives(limit)
-	case keyword == "pattern", keyword == "format":
-		return fmt.Sprintf("must %s %s %v", map[string]string{"pattern": "match the", "format": "have the"}[keyword], keyword, limit)
-	case keyword == "uniqueItems":
-		return "must not have equal elements"
-	case keyword == "additionalItems":
-		return "has more elements than the schema allows"
-	case limit == false:
+	case !known && limit == false:
 		return "not allowed"
+	case !known:
+		return "does not fit the keyword " + keyword
 	}
-	return "does not fit the keyword " + keyword
+	text, _ := JSON(limit)
+	return strings.NewReplacer("JSON", string(text), "LIST", alternatives(limit), "TEXT", fmt.Sprint(limit)).Replace(form)
 }
 
 // alternatives lists the values of enum, as many as fit into half a message.
@@ -363,19 +362,11 @@ func alternatives(enum any) string {
 	return Shorten(strings.Join(texts, ", "), maxMessage/2)
 }
 
-// typeNames names types as describe does, so that "must be" and "is" match.
+// typeNames names types, one or several, as describe does, so that "must be" and "is" match.
 func typeNames(types any) string {
-	list, ok := types.([]any)
-	if !ok {
-		list = []any{types}
-	}
-	names := make([]string, 0, len(list))
-	for _, t := range list {
-		t, _ := t.(string)
-		name := map[string]string{"object": "a map", "array": "a list", "integer": "an integer", "string": "a string", "number": "a number", "boolean": "a boolean"}[t]
-		names = append(names, cmp.Or(name, t))
-	}
-	return strings.Join(names, " or ")
+	names := strings.NewReplacer("object", "a map", "array", "a list", "integer", "an integer", "string", "a string",
+		"number", "a number", "boolean", "a boolean", " ", " or ")
+	return names.Replace(strings.Trim(fmt.Sprint(types), "[]"))
 }
 
 // show returns a value for a message if it is small and does not look like a secret (D38).

@@ -73,7 +73,7 @@ func TestValidationErrorText(t *testing.T) {
 // D38, D39: a section in which everything is wrong is refused at once, with a message that a person can read.
 func TestViolationsAreBounded(t *testing.T) {
 	wrong := "a: 1\nlist: [" + strings.Repeat("1,", 40_000) + "]"
-	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong), nil)
+	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong), secretPath)
 	wantError(t, err, "m.a: must be a string, is an integer", "m.list[0]: must be a string", "there are more than 100 problems; fix these first")
 	if size := len(err.Error()); size > 8<<10 {
 		t.Errorf("the error has %d bytes", size)
@@ -106,7 +106,7 @@ func TestNoKeywordTellsSecrets(t *testing.T) {
 		"{if: {type: string}, then: {maxLength: 1}}", "{nullable: true, type: string, enum: [a]}",
 	} {
 		wrong := func(key string) error {
-			return compiledSchema(t, yamlTree(t, "{properties: {"+key+": "+schema+"}}")).validate("m", map[string]any{key: "hunter2, is hunter3"}, nil)
+			return compiledSchema(t, yamlTree(t, "{properties: {"+key+": "+schema+"}}")).validate("m", map[string]any{key: "hunter2, is hunter3"}, secretPath)
 		}
 		if got := strings.Join(violations(t, wrong("password")), " "); got == "" || strings.Contains(got, "hunter") {
 			t.Errorf("%s: %q", schema, got)

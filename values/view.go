@@ -2,7 +2,6 @@ package values
 
 import (
 	"reflect"
-	"slices"
 )
 
 // Hidden replaces a value that looks like a secret (D38).
@@ -14,39 +13,19 @@ func (s *Section) Saved(secrets bool) Patch {
 	saved, own := append(Patch{}, s.saved...), s.Secrets()
 	for i, o := range saved {
 		if !secrets {
-			saved[i].Value = own.hide(mustPointer(o.Path)[1:], o.Value)
+			saved[i].Value = own.Hide(o.Value, mustPointer(o.Path)[1:]...)
 		}
 	}
 	return saved
 }
 
-// Hide returns a tree of the section without what is or looks like a secret.
-func (s Secrets) Hide(tree any) any { return s.hide(nil, tree) }
-
-// Masked returns the leaf without values that look like secrets. The receiver does not change: a
-// leaf is shown to several readers.
-func (l Leaf) Masked() Leaf {
-	l.Sources = slices.Clone(l.Sources)
-	for i := range l.Sources {
-		l.Sources[i].Value = Mask(l.Sources[i].Value, l.Secret)
-	}
-	return l
-}
-
-// Change is a leaf whose value differs from the one before.
+// Change is a leaf whose value differs from the one before, both without what looks like a secret.
 type Change struct {
 	Path   string
 	Before any
 	After  any
 	Added  bool // there was nothing before
 	Gone   bool // there is nothing any more
-	secret bool
-}
-
-// Masked returns the change without values that look like secrets.
-func (c Change) Masked() Change {
-	c.Before, c.After = Mask(c.Before, c.secret), Mask(c.After, c.secret)
-	return c
 }
 
 // Diff lists the leaves that differ from an older state of the section, sorted by path. A map that
@@ -63,9 +42,9 @@ func (s *Section) Diff(before *Section) []Change {
 			return
 		}
 		if had != has || !reflect.DeepEqual(old, now) {
+			secret := s.Secrets().leaf(path) || before.Secrets().leaf(path)
 			changes[path.String()] = Change{
-				Path: dottedIn(s.key, s.merged, path), Before: old, After: now, Added: !had, Gone: !has,
-				secret: s.Secrets().leaf(path) || before.Secrets().leaf(path),
+				Path: dottedIn(s.key, s.merged, path), Before: Mask(old, secret), After: Mask(now, secret), Added: !had, Gone: !has,
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +18,7 @@ import (
 // It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a
 // cluster: unquoted yes, no, on, off, y and n are booleans, timestamps are texts, keys that are
 // integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
-// duplicate keys, other keys that are no texts, unknown tags, infinities, and what exceeds the limits with its aliases
+// duplicate keys, other keys that are no texts, tags but !!str, infinities, and what exceeds the limits with its aliases
 // written out (D39). The error names the line of the first mistake. JSON is YAML, also with escapes that the library
 // does not read, such as surrogate pairs.
 func ParseYAML(data []byte) (any, error) {
@@ -130,11 +129,6 @@ func (r *yamlReader) key(node *yaml.Node) error {
 
 // refuse names the line of a mistake.
 func refuse(node *yaml.Node, format string, args ...any) error {
-	for i, arg := range args {
-		if text, ok := arg.(string); ok {
-			args[i] = brief(text)
-		}
-	}
 	return fmt.Errorf("line %d: "+format, append([]any{node.Line}, args...)...)
 }
 
@@ -144,38 +138,24 @@ func (r *yamlReader) read(node *yaml.Node) (tree any, err error) {
 		r.anchors[node] = unfinished{}
 		defer func() { r.anchors[node] = tree }()
 	}
+	if node.Style&yaml.TaggedStyle != 0 && node.ShortTag() != "!!str" {
+		return nil, refuse(node, "the tag %s is not supported; remove it", brief(node.Tag))
+	}
 	switch node.Kind {
 	case yaml.DocumentNode:
 		return r.read(node.Content[0])
 	case yaml.AliasNode:
 		tree = r.anchors[node.Alias]
 		if _, open := tree.(unfinished); open {
-			return nil, refuse(node, "alias *%s is inside the value that it refers to", node.Value)
+			return nil, refuse(node, "alias *%s is inside the value that it refers to", brief(node.Value))
 		}
 		return tree, nil
 	case yaml.SequenceNode:
-		tree, err = r.readList(node)
+		return r.readList(node)
 	case yaml.MappingNode:
-		tree, err = r.readMap(node)
-	default:
-		tree, err = readScalar(node)
+		return r.readMap(node)
 	}
-	if err == nil {
-		err = checkTag(node, tree)
-	}
-	return tree, err
-}
-
-// checkTag refuses tags that would change the meaning of a value, such as !!set.
-func checkTag(node *yaml.Node, tree any) error {
-	fits := map[string]string{
-		"null": "!!null", "a boolean": "!!bool", "an integer": "!!int !!float", "a number": "!!float",
-		"a string": "!!str ! !!timestamp", "a list": "!!seq !", "a map": "!!map !",
-	}[describe(tree)]
-	if node.Style&yaml.TaggedStyle != 0 && !slices.Contains(strings.Fields(fits), node.ShortTag()) {
-		return refuse(node, "%s cannot be read as %s", describe(tree), node.Tag)
-	}
-	return nil
+	return readScalar(node)
 }
 
 func (r *yamlReader) readList(node *yaml.Node) (any, error) {
@@ -210,7 +190,7 @@ func (r *yamlReader) readMap(node *yaml.Node) (any, error) {
 			return nil, err
 		}
 		if first, twice := lines[key]; twice {
-			return nil, refuse(keyNode, "key %q is already set in line %d", key, first)
+			return nil, refuse(keyNode, "key %q is already set in line %d", brief(key), first)
 		}
 		if m[key], err = r.read(valueNode); err != nil {
 			return nil, err
@@ -242,10 +222,7 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, error) {
 			return fmt.Sprint(key), nil
 		}
 	}
-	if node.Kind == yaml.ScalarNode {
-		return "", refuse(node, "key %s is %s, not a string; write \"%s\" in quotes", node.Value, describe(tree), node.Value)
-	}
-	return "", refuse(node, "a key is %s, not a string", describe(tree))
+	return "", refuse(node, "key %s is %s, not a string; write %q in quotes", brief(node.Value), describe(tree), brief(node.Value))
 }
 
 // find returns the index of a value in the content of a map or a list, or -1. Keys that a map gets by "<<" are not
@@ -300,13 +277,12 @@ func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) error {
 
 // readScalar returns the value of a scalar: a text if quoted or tagged as one, otherwise by its form.
 func readScalar(node *yaml.Node) (any, error) {
-	tagged := node.Style&yaml.TaggedStyle != 0
-	if !tagged && !isPlain(node) || tagged && slices.Contains([]string{"!!str", "!", "!!timestamp"}, node.ShortTag()) {
+	if !isPlain(node) {
 		return node.Value, nil
 	}
 	value, err := resolvePlain(node.Value)
 	if err != nil {
-		return nil, refuse(node, "%s: %w", node.Value, err)
+		return nil, refuse(node, "%s: %w", brief(node.Value), err)
 	}
 	return value, nil
 }
@@ -319,7 +295,7 @@ func isPlain(node *yaml.Node) bool {
 
 // resolvePlain returns the value of an unquoted scalar, as sigs.k8s.io/yaml reads it, with two
 // differences that D4 requires: integers beyond 64 bits stay integers, and a number without a
-// fraction is an integer. isSafePlain relies on it as well, so reading and writing agree.
+// fraction is an integer.
 func resolvePlain(text string) (any, error) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":

@@ -1,24 +1,26 @@
 package values
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // YAML writes a tree as the text of a ConfigMap section: block style, two blanks of indentation,
-// keys sorted, texts of several lines as blocks. ParseYAML reads exactly the same tree back: texts
-// that look like something else are quoted. That includes what parsers of YAML 1.1 would read
-// differently, because people also read the ConfigMap with other tools.
+// keys sorted, texts of several lines as blocks. ParseYAML reads exactly the same tree back; where the library would
+// write something that it does not read so, the text is JSON, which is YAML, too.
 func YAML(tree any) ([]byte, error) {
-	if _, err := JSON(tree); err != nil {
+	want, err := JSON(tree)
+	if err != nil {
 		return nil, err
 	}
 	text, err := encode(yamlNode(tree))
+	if again, errRead := ParseYAML([]byte(text)); errRead != nil || Checksum(again) != Checksum(tree) {
+		return want, err
+	}
 	return []byte(text), err
 }
 
@@ -44,60 +46,32 @@ func plainMerge(node *yaml.Node) {
 	}
 }
 
-// yamlNode builds the nodes of a tree, instead of passing it to the encoder, which quotes by the rules of YAML 1.2.
+// yamlNode returns the node of a tree.
 func yamlNode(tree any) *yaml.Node {
-	node := &yaml.Node{}
+	var node yaml.Node
+	if err := node.Encode(unquoted(tree)); err != nil { // YAML notices it
+		return &yaml.Node{Kind: yaml.ScalarNode}
+	}
+	return &node
+}
+
+// unquoted replaces integers that do not fit into an int64, which the library would write as strings.
+func unquoted(tree any) any {
 	switch v := tree.(type) {
-	case string:
-		return textNode(v)
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(v)}
 	case []any:
-		node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
-		for _, child := range v {
-			node.Content = append(node.Content, yamlNode(child))
+		list := make([]any, len(v))
+		for i, child := range v {
+			list[i] = unquoted(child)
 		}
+		return list
 	case map[string]any:
-		node.Kind, node.Tag = yaml.MappingNode, "!!map"
-		for _, key := range sortedKeys(v) {
-			name := textNode(key)
-			if name.Style == yaml.LiteralStyle { // as a key, a block would need the form with a question mark
-				name.Style = yaml.DoubleQuotedStyle
-			}
-			node.Content = append(node.Content, name, yamlNode(v[key]))
+		m := make(map[string]any, len(v))
+		for key, child := range v {
+			m[key] = unquoted(child)
 		}
-	default:
-		text, _ := JSON(tree) // it is a tree
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(text)}
+		return m
 	}
-	if len(node.Content) == 0 {
-		node.Style = yaml.FlowStyle
-	}
-	return node
-}
-
-// textNode chooses the style that keeps a text a text: plain if it cannot be misread, a block for
-// several ordinary lines, double quotes for everything else.
-func textNode(s string) *yaml.Node {
-	s = strings.ToValidUTF8(s, string(utf8.RuneError))
-	odd := func(r rune) bool { return r == utf8.RuneError || r != '\n' && r != '\t' && !unicode.IsPrint(r) }
-	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
-	switch {
-	case strings.ContainsFunc(s, odd), strings.Contains(s, "\t"), !isSafePlain(s):
-		node.Style = yaml.DoubleQuotedStyle
-	case !strings.Contains(s, "\n"):
-	case !strings.Contains(strings.TrimRight(s, "\n"), "\n") || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.Contains(s+"\n", " \n"):
-		node.Style = yaml.DoubleQuotedStyle // a block would lose or misread blanks
-	default:
-		node.Style = yaml.LiteralStyle
-	}
-	return node
-}
-
-// isSafePlain reports whether the form of a text requires no quotes. The encoder adds those that the grammar requires
-// (a leading dash, a colon and so on). Other parsers read 1:30 as a number of base 60, = and << as special words, and
-// dates as dates.
-func isSafePlain(s string) bool {
-	value, err := resolvePlain(s)
-	date := len(s) > 4 && s[4] == '-' && allDigits(s[:4])
-	base60 := strings.Contains(s, ":") && strings.Trim(s, "+-0123456789_:.") == ""
-	return err == nil && value == any(s) && s != "=" && s != "<<" && !date && !base60
+	return tree
 }

@@ -20,7 +20,6 @@ func cause(s decide.Schemas, change decide.Change, before, after values.Document
 	for _, key := range change.Keys {
 		found := s.Section(key, after).Diff(s.Section(key, before))
 		for _, c := range found {
-			c = c.Masked()
 			add(c.Path, word(c.Before, !c.Added), word(c.After, !c.Gone))
 		}
 		if len(found) == 0 {

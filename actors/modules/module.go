@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -284,16 +283,9 @@ func (m *module) countFailure(supervisor.Attempt) {
 	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
 }
 
-// patches implements applier: a hook of a module may touch its own section only (D20).
+// patches implements applier: the section checks that a hook of a module touches nothing else (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
-	key := m.owner.values.section.Key()
-	if config, err = r.ConfigPatch.ForModule(key); err != nil {
-		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
-	}
-	if memory, err = r.ValuesPatch.ForModule(key); err != nil {
-		return nil, nil, flagChanges{}, fmt.Errorf("values patch: %w", err)
-	}
-	return config, memory, flagChanges{}, nil
+	return r.ConfigPatch, r.ValuesPatch, flagChanges{}, nil
 }
 
 // committed implements applier (G14, G18). If the module has an enabled script, that is asked first: the new values may

@@ -1,11 +1,74 @@
 package values
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
 )
+
+// secretKey marks a schema whose values are secrets: config patches of hooks store them in the
+// Secret, and they are never shown (D41). Unlike with defaults every branch counts, also those of anyOf and then: to
+// hide a value without need costs less than to show a secret.
+const secretKey = "x-secret"
+
+// secret reports whether the value is marked as a whole.
+func (a applied) secret() bool {
+	return slices.ContainsFunc(a.schemas, func(s *jsonschema.Schema) bool { return s.WriteOnly })
+}
+
+// leads reports whether the value or something below it is annotated.
+func (a applied) leads() bool { return len(a.schemas) > 0 }
+
+// step returns what speaks about what an element of a path leads to. It may be a key or a place in a list, which a path
+// does not distinguish, so both count.
+func (a applied) step(element string) applied {
+	return applied{a.in, append(a.key(element).schemas, a.element().schemas...)}
+}
+
+// stored reports whether a value belongs in the Secret as a whole: a marked one, or a list with a
+// marked part, because the layer above replaces lists as a whole.
+func (a applied) stored(value any) bool {
+	_, list := value.([]any)
+	return a.secret() || list && a.leads()
+}
+
+// Secrets determines which values of a section are secret: those that the schemas mark, those in
+// the Secret, and those whose keys look like it.
+type Secrets struct {
+	section *Section
+	marked  applied // in config-values.yaml and values.yaml, whichever layer a value comes from
+}
+
+// Secrets returns what is secret in the section.
+func (s *Section) Secrets() Secrets { return Secrets{s, s.schemas.marks} }
+
+// Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a
+// list that contains it.
+func (s Secrets) Marked(path []string) bool {
+	m := s.marked
+	for _, key := range path {
+		if m.secret() || m.element().leads() {
+			return true
+		}
+		m = m.step(key)
+	}
+	return m.leads()
+}
+
+// Stored reports whether the Secret has a value at a path that wins over the ConfigMap: anything
+// but a map, there or above it, also a null.
+func (s Secrets) Stored(path []string) bool {
+	for i := range len(path) + 1 {
+		if value, found := lookup(s.section.secret, path[:i]); found && !isMapOf(value) {
+			return s.section.secret != nil
+		}
+	}
+	return false
+}
 
 // Stored is the content of the ConfigMap and the Secret for one section. A nil part is absent.
 type Stored struct {
@@ -17,29 +80,20 @@ type Stored struct {
 func (s *Section) Stored() Stored { return Stored{s.config, s.secret, s.none()} }
 
 // InConfigMap returns the section of the ConfigMap, empty when there is none.
-func (s Stored) InConfigMap() any {
-	if s.Config == nil {
-		return s.none
-	}
-	return s.Config
-}
+func (s Stored) InConfigMap() any { return cmp.Or(s.Config, s.none) }
 
 // Checksum is that of both parts: a writer of one of them must notice a change of the other. An
 // absent part and an empty one are the same.
 func (s Stored) Checksum() string {
-	secret := s.Secret
-	if secret == nil {
-		secret = s.none
-	}
-	return Checksum([]any{s.InConfigMap(), secret})
+	return Checksum([]any{s.InConfigMap(), cmp.Or(s.Secret, s.none)})
 }
 
 // Misplaced lists the paths that the schema marks as secrets but whose values are in the ConfigMap
 // (D41). They stay there until a person or a hook moves them.
 func (s Secrets) Misplaced() []string {
 	var paths []string
-	var visit func(tree any, path pointer, m marked)
-	visit = func(tree any, path pointer, m marked) {
+	var visit func(tree any, path pointer, m applied)
+	visit = func(tree any, path pointer, m applied) {
 		if !m.leads() {
 			return
 		}
@@ -59,13 +113,13 @@ func (s Secrets) Misplaced() []string {
 }
 
 // divide distributes a patched config section over the ConfigMap and the Secret (D41). What no
-// operation touches stays where it is, in both. What an operation touches goes to the Secret if the
+// step touches stays where it is, in both. What a step touches, lists as a whole, goes to the Secret if the
 // schema marks it, or if the Secret has a value there already, which would hide a value in the
 // ConfigMap. Everything else goes to the ConfigMap.
-func (s Stored) divide(patched any, operations Patch, marks marked) (config, secret any) {
+func (s Stored) divide(patched any, steps Patch, marks applied) (config, secret any) {
 	config, secret = s.Config, s.Secret
-	var place func(path pointer, m marked, value any)
-	place = func(path pointer, m marked, value any) {
+	var place func(path pointer, m applied, value any)
+	place = func(path pointer, m applied, value any) {
 		object, isMap := value.(map[string]any)
 		below, inConfig := lookup(s.Config, path)
 		_, inSecret := lookup(s.Secret, path)
@@ -85,17 +139,15 @@ func (s Stored) divide(patched any, operations Patch, marks marked) (config, sec
 			config = putAt(config, path, value)
 		}
 	}
-	for _, operation := range operations {
-		for _, path := range operation.changes() {
-			path, m := marks.whole(patched, path)
-			config, secret = cutAt(config, path), cutAt(secret, path)
-			if value, found := lookup(patched, path); found {
-				place(path, m, value)
-			}
-			for i := len(path) - 1; i > 0; i-- { // an empty map would hide what is in the ConfigMap later
-				if empty, _ := lookup(secret, path[:i]); isEmpty(empty) && isMapOf(empty) {
-					secret = cutAt(secret, path[:i])
-				}
+	for _, step := range steps {
+		path, m := marks.whole(patched, mustPointer(aboveLists(step.Path))[1:])
+		config, secret = cutAt(config, path), cutAt(secret, path)
+		if value, found := lookup(patched, path); found {
+			place(path, m, value)
+		}
+		for i := len(path) - 1; i > 0; i-- { // an empty map would hide what is in the ConfigMap later
+			if empty, _ := lookup(secret, path[:i]); isEmpty(empty) && isMapOf(empty) {
+				secret = cutAt(secret, path[:i])
 			}
 		}
 	}
@@ -103,7 +155,7 @@ func (s Stored) divide(patched any, operations Patch, marks marked) (config, sec
 }
 
 // whole returns the beginning of a path whose value is stored as a whole, or else all of it, and the marks there.
-func (m marked) whole(tree any, path pointer) (pointer, marked) {
+func (m applied) whole(tree any, path pointer) (pointer, applied) {
 	for i := range path {
 		if value, _ := lookup(tree, path[:i]); m.stored(value) {
 			return path[:i], m
@@ -111,17 +163,6 @@ func (m marked) whole(tree any, path pointer) (pointer, marked) {
 		m = m.key(path[i])
 	}
 	return path, m
-}
-
-// changes returns the paths that an operation changes in a section, with lists as a whole.
-func (o Operation) changes() (paths []pointer) {
-	for i, path := range o.paths() {
-		if o.Op == "test" || i > 0 && o.Op == "copy" {
-			break
-		}
-		paths = append(paths, mustPointer(aboveLists(path.String()))[1:])
-	}
-	return paths
 }
 
 // cutAt removes the value at a path of a copy; nil for the whole.
@@ -138,10 +179,8 @@ func putAt(tree any, path pointer, value any) any {
 		return value
 	}
 	m, _ := tree.(map[string]any)
-	changed := maps.Clone(m)
-	if changed == nil {
-		changed = map[string]any{}
-	}
+	changed := map[string]any{}
+	maps.Copy(changed, m)
 	changed[path[0]] = putAt(m[path[0]], path[1:], value)
 	return changed
 }
@@ -161,26 +200,20 @@ func (s Secrets) leaf(path pointer) bool {
 
 // along returns the marks of the value at a path, and whether it is secret by them, or comes from the Secret: names of
 // keys, which say less, do not count, so nothing below such a value may be shown.
-func (s Secrets) along(path pointer) (m marked, stored bool) {
-	m, secret := s.marked, s.section.secret
+func (s Secrets) along(path pointer) (m applied, secret bool) {
+	m, secret = s.marked, s.Stored(path)
 	for i := 0; ; i++ {
-		stored = stored || m.secret() || secret != nil && !isMapOf(secret)
-		if i == len(path) {
-			return m, stored
+		if secret = secret || m.secret(); i == len(path) {
+			return m, secret
 		}
-		m, secret = m.step(path[i]), childOf(secret, path[i])
+		m = m.step(path[i])
 	}
 }
 
 func isMapOf(tree any) bool { _, ok := tree.(map[string]any); return ok }
 
-func childOf(tree any, key string) any {
-	m, _ := tree.(map[string]any)
-	return m[key]
-}
-
-// hide hides the secrets of a tree that is the value at a path of the section.
-func (s Secrets) hide(path pointer, tree any) any {
+// Hide returns a tree, the value at a path of the section, without what is or looks like a secret.
+func (s Secrets) Hide(tree any, path ...string) any {
 	return hideBy(func(_ map[string]any, path pointer, _ bool) bool { return s.at(path) }, tree, path, s.at(path))
 }
 
@@ -188,7 +221,7 @@ func (s Secrets) hide(path pointer, tree any) any {
 // and those that the schema marks, whatever layer they come from. Booleans and nulls are no
 // secrets.
 func (s Secrets) Texts() []string {
-	texts := secretTexts(s.section.secret, marked{}, true)
+	texts := secretTexts(s.section.secret, applied{}, true)
 	texts = append(texts, secretTexts(s.section.config, s.marked, false)...)
 	texts = append(texts, secretTexts(s.section.merged, s.marked, false)...)
 	slices.Sort(texts)
@@ -197,7 +230,7 @@ func (s Secrets) Texts() []string {
 
 // secretTexts collects the texts of a tree that are marked or, with hidden, all of them. It does
 // not descend where nothing is marked.
-func secretTexts(tree any, m marked, hidden bool) []string {
+func secretTexts(tree any, m applied, hidden bool) []string {
 	if !hidden && !m.leads() {
 		return nil
 	}
