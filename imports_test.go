@@ -55,7 +55,6 @@ func mayImport() map[string]string {
 		"actors/queues":           "actors/metrics actors/shared actors/work hooks messages" + protoactor,
 		"actors/schedules":        "actors/shared hooks messages" + protoactor,
 		"actors/scenario/match":   "hooks values",
-		"actors/scenario/standin": "actors/scenario/match supervisor values",
 		"actors/shared":           "actors/plan actors/work addons helm hooks kube messages supervisor values" + protoactor,
 		"actors/check":            "actors/decide actors/plan addons helm/charts hooks values",
 		"actors/decide":           "addons helm/charts hooks values",

@@ -34,7 +34,7 @@ func TestRandom(t *testing.T) {
 			stage := testkit.NewRandomStage(t)
 			for seed := first + worker; seed < first+n; seed += workers {
 				r := testkit.NewRandom(seed)
-				played := stage.Play(t, r.Script, 0)
+				played := stage.Play(t, r.Script, seed)
 				if violations := r.Violations(played); len(violations) > 0 {
 					t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s", seed, seed, strings.Join(violations, "\n  "), r.Script)
 				}
@@ -53,7 +53,7 @@ func TestSeedsReplay(t *testing.T) {
 	one, other := testkit.NewRandomStage(t), testkit.NewRandomStage(t)
 	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+5; seed++ {
 		script := testkit.NewRandom(seed).Script
-		first, again := one.Play(t, script, 0), other.Play(t, script, 0)
+		first, again := one.Play(t, script, seed), other.Play(t, script, seed)
 		if first.Trace != again.Trace {
 			t.Errorf("seed %d has two traces:\n%s", seed, golden.Diff(first.Trace, again.Trace))
 		}

@@ -3,7 +3,6 @@ package testkit
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -94,8 +93,11 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 
 // Run implements work.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
-	contexts := describe(run.Contexts)
-	defer h.observer.hookRun(run, contexts)()
+	var contexts []string
+	for _, c := range run.Contexts {
+		contexts = append(contexts, scenario.Describe(c))
+	}
+	defer h.observer.hookRun(run)()
 	failed := h.begin(ctx, run.Hook.Name, "hook "+run.Hook.Name+": "+strings.Join(contexts, " + "))
 	s, err := h.script(run.Hook.Path)
 	switch {
@@ -126,10 +128,24 @@ func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Resul
 		all.Objects = append(all.Objects, step.Objects...)
 	}
 	var errs [3]error
-	result.ValuesPatch, errs[0] = scenario.PatchOf(all.Values)
-	result.ConfigPatch, errs[1] = scenario.PatchOf(all.Config)
+	result.ValuesPatch, errs[0] = patchOf(all.Values)
+	result.ConfigPatch, errs[1] = patchOf(all.Config)
 	result.ObjectPatches, errs[2] = objectPatches(all.Objects)
 	return result, cmp.Or(failed, errors.Join(errs[:]...))
+}
+
+// patchOf is the patch of these operations, by way of the text that a hook would write, so that it is checked as such a
+// text is.
+func patchOf(ops []any) (values.Patch, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	text, err := values.JSON(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, _, err := values.ParsePatch(text)
+	return patch, err
 }
 
 // objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.
@@ -173,47 +189,4 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 		h.trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
 	}
 	return answer, err
-}
-
-// describe names contexts as a trace shows them. What they contain is in it only as numbers, so
-// that a trace stays readable, and plays under different seeds can be compared by it.
-func describe(contexts []hooks.Context) []string {
-	parts := make([]string, 0, len(contexts))
-	for _, c := range contexts {
-		part := c.Binding
-		if c.Type != "" {
-			part += " " + string(c.Type)
-		}
-		if c.WatchEvent != "" {
-			part += " " + c.WatchEvent + " " + nameOf(c)
-		}
-		if c.Type == hooks.TypeSynchronization {
-			part += fmt.Sprintf(" of %d", len(c.Objects))
-		}
-		if len(c.Snapshots) > 0 {
-			var names []string
-			for name, objects := range c.Snapshots {
-				names = append(names, fmt.Sprintf("%s:%d", name, len(objects)))
-			}
-			slices.Sort(names)
-			part += " snapshots " + strings.Join(names, ",")
-		}
-		parts = append(parts, part)
-	}
-	return parts
-}
-
-// nameOf is what a context is about: the request of a webhook, the object of an event, or the
-// filter result, where the binding does not keep full objects.
-func nameOf(c hooks.Context) string {
-	if c.Resource != nil {
-		return c.Resource.Kind + " " + c.Resource.Namespace + "/" + c.Resource.Name
-	}
-	var object struct {
-		Metadata struct{ Namespace, Name string }
-	}
-	if err := json.Unmarshal(c.Object, &object); err != nil || object.Metadata.Name == "" {
-		return string(c.FilterResult)
-	}
-	return object.Metadata.Namespace + "/" + object.Metadata.Name
 }

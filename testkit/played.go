@@ -22,15 +22,11 @@ type Played struct {
 	// Releases are the values of each release, as JSON.
 	Releases  map[string]string
 	ConfigMap map[string]string
-	// Runs are the binding contexts that hooks were run for, with their number.
-	Runs []string
 	// Problems are what must not be in any script: messages without a handler, two
 	// things at the same time that exclude each other, actors that outlive the stop.
 	Problems []string
 
 	unusedCrashes []string // crashes of the script that did not happen
-
-	transitions map[string]bool
 }
 
 // look fills in what is there now. It copies what the operator and later steps go on to change.
@@ -39,10 +35,6 @@ func (r *Played) look(p *player) {
 	p.Visit(r.lookAt)
 	r.Releases = p.releases.deployedValues()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
-	r.Runs = p.observer.ran()
-	p.observer.mu.Lock()
-	r.transitions = maps.Clone(p.observer.transitions)
-	p.observer.mu.Unlock()
 }
 
 // lookAt takes what models need from the status of an actor.

@@ -47,7 +47,6 @@ func NewRandomStage(t *testing.T) *Stage {
 // NewRandom draws a script.
 func NewRandom(seed uint64) *Random {
 	r := &Random{rnd: rand.New(rand.NewPCG(seed, 1)), configMap: map[string]string{}, invalid: map[string]bool{}, dirs: directories(), objects: map[string]bool{}}
-	r.add("seed %d", seed)
 	r.add("allow-purge") // the cluster must become as the directories are
 	r.add("%s", r.oneOf("isolate", "width 3", "width 1"))
 	for range 10 + r.rnd.IntN(35) { // few are enough to meet in one reload; a failure of a long script is hard to read

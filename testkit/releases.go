@@ -46,29 +46,26 @@ func (r *Releases) connect(log *slog.Logger) (err error) {
 }
 
 // action does something with a release, which only one may have at a time, and shows that it has failed.
-func (r *Releases) action(ctx context.Context, what, name string, do func() error) error {
+func action[T any](ctx context.Context, r *Releases, what, name string, do func() (T, error)) (done T, err error) {
 	defer r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)()
 	if err := r.act(ctx, scenario.FaultOfHelm, name, ""); err != nil {
 		r.trace.Add("helm fails for %s", name)
-		return err
+		return done, err
 	}
-	err := do()
+	done, err = do()
 	r.sched.await("helm " + name) // several may end at the same instant
 	if r.faults.Dead.Load() {
-		return scenario.ErrDead
+		return done, scenario.ErrDead
 	}
 	if err != nil {
 		r.trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
 	}
-	return err
+	return done, err
 }
 
 // Apply implements work.Releases.
-func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
-	err = r.action(ctx, "upgrade", m.Name, func() error {
-		outcome, err = r.Client.Apply(ctx, m)
-		return err
-	})
+func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+	outcome, err := action(ctx, r, "upgrade", m.Name, func() (helm.Outcome, error) { return r.Client.Apply(ctx, m) })
 	switch {
 	case err != nil, outcome.Action == helm.Skipped:
 	case outcome.Action == helm.Held:
@@ -86,10 +83,7 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 
 // Uninstall implements work.Releases.
 func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
-	err = r.action(ctx, "uninstall", m.Name, func() error {
-		existed, err = r.Client.Uninstall(ctx, m)
-		return err
-	})
+	existed, err = action(ctx, r, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 	if err == nil {
 		r.trace.Add("helm uninstall %s", m.Name)
 	}
@@ -98,10 +92,7 @@ func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, 
 
 // Purge implements work.Releases.
 func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (existed bool, err error) {
-	err = r.action(ctx, "purge", name, func() error {
-		existed, err = r.Client.Purge(ctx, name, how)
-		return err
-	})
+	existed, err = action(ctx, r, "purge", name, func() (bool, error) { return r.Client.Purge(ctx, name, how) })
 	switch {
 	case err != nil:
 	case existed:

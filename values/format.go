@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -16,15 +15,6 @@ import (
 type Format struct {
 	compiled *jsonschema.Schema
 	source   any
-}
-
-// Misfit is one violation of the schema of its format by a document. The caller words
-// the error, because Message names keywords of JSON Schema.
-type Misfit struct {
-	At      []string       // the keys and positions that lead to it
-	Rule    map[string]any // the part of the schema that is offended
-	Keyword string         // the one of the rule
-	Message string         // in the words of the library
 }
 
 // NewFormat compiles a schema. of names the kind of document in errors.
@@ -41,33 +31,6 @@ func NewFormat(of string, schema []byte) (*Format, error) {
 		return nil, fmt.Errorf("schema of %s: %w", of, err)
 	}
 	return f, nil
-}
-
-// Misfits lists everything that is wrong with a document; none means that it is valid. An error
-// means that the document could not be checked.
-func (f *Format) Misfits(document any) ([]Misfit, error) {
-	var invalid *jsonschema.ValidationError
-	if err := f.compiled.Validate(document); !errors.As(err, &invalid) {
-		return nil, err
-	}
-	var misfits []Misfit
-	for _, leaf := range leaves(invalid) {
-		misfits = append(misfits, f.misfit(leaf))
-	}
-	return misfits, nil
-}
-
-// misfit adds to an error the part of the schema that it is about.
-func (f *Format) misfit(e *jsonschema.ValidationError) Misfit {
-	_, location, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
-	m := Misfit{At: located(e.InstanceLocation), Message: e.Message}
-	rule := located(location)
-	if last := len(rule) - 1; last >= 0 {
-		rule, m.Keyword = rule[:last], rule[last]
-	}
-	found, _ := lookup(f.source, rule)
-	m.Rule, _ = found.(map[string]any)
-	return m
 }
 
 // Violations lists everything that is wrong with a document in the sentences about values, with paths from the document

@@ -95,7 +95,7 @@ func TestMalformedScenarioIsReported(t *testing.T) {
 	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "1 of 2 scenarios failed") {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"ok    010-a/count-nodes", "FAIL  010-a/wrong", "descripton is unknown; did you mean description?"} {
+	for _, want := range []string{"ok    010-a/count-nodes", "FAIL  010-a/wrong", "descripton: is not a known key; did you mean description?"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output has no %q:\n%s", want, out)
 		}
