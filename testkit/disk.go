@@ -7,6 +7,7 @@ import (
 	_ "embed" // the usual chart
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm"
 
@@ -159,14 +161,11 @@ func stepRelease(byPerson bool) step {
 		if _, err := client.Apply(p.t.Context(), helm.Module{Name: name, Key: name, Dir: d.dir, Values: map[string]any{}}); err != nil || !byPerson {
 			return err
 		}
-		record := p.releases.records()[name]
-		labels := record.GetLabels()
-		for key := range labels {
-			if strings.HasPrefix(key, "module") {
-				delete(labels, key)
-			}
-		}
-		record.SetLabels(labels)
-		return p.Cluster.Apply(record.Object)
+		record := scenario.Reference{APIVersion: "v1", Kind: "Secret", Namespace: scenario.Namespace, Name: "sh.helm.release.v1." + name + ".v1"}
+		return p.Cluster.Change(record, func(u *unstructured.Unstructured) {
+			labels := u.GetLabels()
+			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "module") })
+			u.SetLabels(labels)
+		})
 	}
 }

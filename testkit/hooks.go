@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,9 +22,8 @@ type Hooks struct {
 	*outside
 	real *hooks.Runner // nil when all hooks are scripted
 
-	mu      sync.Mutex
-	runs    map[string]int     // of scripted hooks by name and binding
-	scripts map[string]*script // by what is in their files; most plays read few of them
+	mu   sync.Mutex
+	runs map[string]int // of scripted hooks by name and binding
 }
 
 // NewHooks makes a runner of scripted hooks, for an operator that plays no script.
@@ -34,7 +32,7 @@ func NewHooks(trace *scenario.Trace) *Hooks {
 }
 
 func newHooks(processes *hooks.Runner, o *outside) *Hooks {
-	return &Hooks{outside: o, real: processes, runs: map[string]int{}, scripts: map[string]*script{}}
+	return &Hooks{outside: o, real: processes, runs: map[string]int{}}
 }
 
 // begin is act for a hook. A run that is cut is killed, as a process would be.
@@ -50,30 +48,12 @@ func (h *Hooks) begin(ctx context.Context, name, line string) error {
 	return fmt.Errorf("hook %s: %w", name, err)
 }
 
-// script reads a scripted hook by its path; it is nil for a file that is none.
-func (h *Hooks) script(path string) (*script, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, known := h.scripts[string(data)]
-	if !known {
-		if s, err = parseScript(path, data); err != nil {
-			return nil, err
-		}
-		h.scripts[string(data)] = s
-	}
-	return s, nil
-}
-
 // Configure implements work.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	if err := h.begin(ctx, file.Name+askConfig, ""); err != nil {
 		return nil, err
 	}
-	s, err := h.script(file.Path)
+	s, err := readScript(file.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +79,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	}
 	defer h.observer.hookRun(run)()
 	failed := h.begin(ctx, run.Hook.Name, "hook "+run.Hook.Name+": "+strings.Join(contexts, " + "))
-	s, err := h.script(run.Hook.Path)
+	s, err := readScript(run.Hook.Path)
 	switch {
 	case err != nil:
 		return hooks.Result{}, err
@@ -113,7 +93,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 
 // play does what the script says for each binding of a run; combined contexts may have
 // several. A run that fails returns results all the same: the operator must not apply them.
-func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Result, err error) {
+func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Result, _ error) {
 	var all scriptedRun
 	// Of several contexts of one binding, the last one shows the latest snapshots.
 	for i, c := range run.Contexts {
@@ -127,37 +107,22 @@ func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Resul
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
 	}
-	var errs [3]error
-	result.ValuesPatch, errs[0] = patchOf(all.Values)
-	result.ConfigPatch, errs[1] = patchOf(all.Config)
-	result.ObjectPatches, errs[2] = objectPatches(all.Objects)
-	return result, cmp.Or(failed, errors.Join(errs[:]...))
-}
-
-// patchOf is the patch of these operations, by way of the text that a hook would write, so that it is checked as such a
-// text is.
-func patchOf(ops []any) (values.Patch, error) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	text, err := values.JSON(ops)
-	if err != nil {
-		return nil, err
-	}
-	patch, _, err := values.ParsePatch(text)
-	return patch, err
-}
-
-// objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.
-func objectPatches(operations []any) (all []byte, err error) {
-	for _, o := range operations {
-		text, err := values.JSON(o)
-		if err != nil {
-			return nil, err
+	// By way of the text that a hook would write, so that it is checked as such a text is.
+	read := func(operations []any) (patch values.Patch) {
+		text, err := values.JSON(operations)
+		if err == nil && len(operations) > 0 {
+			patch, _, err = values.ParsePatch(text)
 		}
-		all = append(append(all, text...), '\n')
+		failed = cmp.Or(failed, err)
+		return patch
 	}
-	return all, nil
+	result.ValuesPatch, result.ConfigPatch = read(all.Values), read(all.Config)
+	for _, o := range all.Objects {
+		text, err := values.JSON(o)
+		result.ObjectPatches = append(result.ObjectPatches, text...)
+		failed = cmp.Or(failed, err)
+	}
+	return result, failed
 }
 
 // due counts the runs of a hook for a binding, but for those that fail, and reports whether this one does something.
@@ -177,7 +142,7 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return answer, err
 	}
-	s, err := h.script(e.Path)
+	s, err := readScript(e.Path)
 	switch {
 	case err != nil:
 	case s != nil:

@@ -123,61 +123,34 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]hel
 // WatchedKinds implements shared.ReleaseWatch.
 func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
 
-// object is one of a release, as the usual chart has it.
-func (r *Releases) object(name string) (map[string]any, error) {
-	for _, kind := range strings.Fields("ConfigMap ServiceAccount Deployment") {
-		if object := r.cluster.Server.Object("", kind, "default", name); object != nil {
-			return object, nil
-		}
-	}
-	return nil, fmt.Errorf("no release has an object default/%s", name)
-}
-
-// records are the newest records of all releases, by release.
-type records map[string]*unstructured.Unstructured
-
-// revision is 0 for a release that does not exist.
-func (r records) revision(release string) int {
-	if r[release] == nil {
-		return 0
-	}
-	return versionOf(r[release])
-}
+// revisions are the newest ones of all releases.
+type revisions map[string]int
 
 // describe lists the releases, but for some.
-func (r records) describe(without ...string) (list []string) {
+func (r revisions) describe(without ...string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		if text := fmt.Sprintf("%s.v%d", name, r.revision(name)); !slices.Contains(without, text) {
+		if text := fmt.Sprintf("%s.v%d", name, r[name]); !slices.Contains(without, text) {
 			list = append(list, text)
 		}
 	}
 	return list
 }
 
-func (r *Releases) records() records {
-	newest := records{}
+func (r *Releases) revisions() revisions {
+	all := revisions{}
 	for _, object := range r.cluster.Server.Objects() {
-		u := &unstructured.Unstructured{Object: object}
-		name := u.GetLabels()["name"]
-		if u.GetKind() != "Secret" || u.GetLabels()["owner"] != "helm" {
-			continue
-		}
-		if before := newest[name]; before == nil || versionOf(before) < versionOf(u) {
-			newest[name] = u
+		if labels := (&unstructured.Unstructured{Object: object}).GetLabels(); labels["owner"] == "helm" {
+			n, _ := strconv.Atoi(labels["version"]) // Helm has written it
+			all[labels["name"]] = max(all[labels["name"]], n)
 		}
 	}
-	return newest
-}
-
-func versionOf(record *unstructured.Unstructured) int {
-	n, _ := strconv.Atoi(record.GetLabels()["version"]) // Helm has written it
-	return n
+	return all
 }
 
 // deployed are the values of each release as its chart has printed them into the cluster.
 func (r *Releases) deployedValues() map[string]string {
 	all := map[string]string{}
-	for name := range r.records() {
+	for name := range r.revisions() {
 		object := r.cluster.Server.Object("v1", "ConfigMap", "default", name+"-a")
 		all[name], _, _ = unstructured.NestedString(object, "data", "values")
 	}

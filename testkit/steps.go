@@ -118,7 +118,6 @@ func faultSteps() map[string]step {
 		"no-faults":  func(p *player, _ string) error { p.Faults.Clear(); return nil },
 		"away-helm":  failing(away+scenario.FaultOfHelm, ""),
 		"panic":      failing(panics+scenario.FaultOfHook, ""),
-		"vanish":     stepVanish,
 		"health":     stepHealth,
 		"hook-waits": stepHookWaits,
 		"change":     stepChange,
@@ -278,29 +277,12 @@ func stepRefuse(p *player, rest string) error {
 	return nil
 }
 
-// stepVanish deletes objects of releases; a release that has been deleted has none.
-func stepVanish(p *player, rest string) error {
-	for _, name := range strings.Fields(rest) {
-		object, err := p.releases.object(name)
-		if err != nil {
-			continue
-		}
-		u := &unstructured.Unstructured{Object: object}
-		if err := p.Cluster.Delete(scenario.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: "default", Name: name}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
 func stepChange(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
-	object, err := p.releases.object(name)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(unstructured.SetNestedField(object, text, "data", "values"), p.Cluster.Apply(object))
+	return p.Cluster.Change(scenario.Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}, func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(u.Object, text, "data", "values") // the chart has written a map
+	})
 }
 
 // stepWhy prints why a module is off, or the causes of its last run.
@@ -353,7 +335,7 @@ func stepPlan(p *player, name string) (err error) {
 // show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it
 // should be takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
 func (p *player) show() {
-	releases := p.releases.records()
+	releases := p.releases.revisions()
 	if p.Operator == nil {
 		p.Trace.Add("the operator does not run; releases: %s", strings.Join(releases.describe(), " "))
 		return
@@ -367,8 +349,8 @@ func (p *player) show() {
 			switch text := n.Status.String(); text {
 			case "ready", "disabled", "empty":
 				calm[text] = append(calm[text], name)
-			case fmt.Sprintf("ready revision=%d", releases.revision(name)):
-				calm["ready"] = append(calm["ready"], fmt.Sprintf("%s.v%d", name, releases.revision(name)))
+			case fmt.Sprintf("ready revision=%d", releases[name]):
+				calm["ready"] = append(calm["ready"], fmt.Sprintf("%s.v%d", name, releases[name]))
 			default:
 				p.Trace.Add("%s: %s", path, text)
 			}

@@ -113,8 +113,13 @@ func (p *play) run(ctx context.Context) (err error) {
 // memory.
 func (p *play) prepare() error {
 	g := p.scenario.Given
+	if len(g.Objects) > 0 { // they may be of kinds of the modules, as in a cluster where these have run before
+		for _, definition := range p.files.definitions() {
+			_ = p.Cluster.Server.Apply(definition) // the operator says what is wrong with it
+		}
+	}
 	for i, object := range g.Objects {
-		if err := p.give(object); err != nil {
+		if err := p.Cluster.Server.Apply(object); err != nil {
 			return fmt.Errorf("given.objects[%d]: %w", i, err)
 		}
 	}
@@ -133,22 +138,6 @@ func (p *play) prepare() error {
 		return err
 	}
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
-}
-
-// give makes an object that is there before the operator. If its kind may come from a module, the definitions are made
-// before, as in a cluster where the module has run before.
-func (p *play) give(object map[string]any) error {
-	err := p.Cluster.Server.Apply(object)
-	definitions := p.files.definitions()
-	if err == nil || len(definitions) == 0 {
-		return err
-	}
-	for _, definition := range definitions {
-		if err := p.Cluster.Server.Apply(definition); err != nil {
-			return err
-		}
-	}
-	return p.Cluster.Server.Apply(object)
 }
 
 // environment is what hooks find in their environment, in addition to that of the test's process.

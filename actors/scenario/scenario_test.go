@@ -305,12 +305,12 @@ func TestExpectationsFail(t *testing.T) {
 		"configmap": {"{configMap: {a: {x: 1}}}", `expect.configMap: a must be {"x":1}`},
 		"objects":   {"{objects: [{kind: ConfigMap, metadata: {name: made}, data: {by: me}}]}", `ConfigMap made.data.by must be "me", is "hook"`},
 		"no-object": {"{objects: [{kind: ConfigMap, metadata: {name: other}}]}", "there is no ConfigMap other; there are [v1 ConfigMap default/made]"},
-		"absent":    {"{absent: [{kind: ConfigMap, name: made}]}", "v1 ConfigMap default/made must not be there"},
+		"absent":    {"{absent: [{kind: ConfigMap, name: made}]}", "there must be 0 ConfigMap made like it, there are 1: [v1 ConfigMap default/made]"},
 		"metrics":   {"{metrics: [{name: seen, value: 4}]}", `there is no metric like {"name":"seen","value":4}; there are:` + "\n    {"},
 		"log":       {"{log: [it flew]}", `the log does not match "it flew":`},
 		"modules":   {"{modules: {a: disabled}}", `a must be "disabled", is "ready"`},
-		"failing":   {"{failing: {a: x}}", "a must fail, but does not"},
-		"refused":   {"{refused: x}", "nothing is refused"},
+		"failing":   {"{failing: {a: x}}", `a must contain "x", is absent`},
+		"refused":   {"{refused: x}", `it must be refused with "x", is refused with ""`},
 		"rendered":  {"{rendered: none.golden.yaml}", "run the test with --update"},
 	}
 	files := map[string]string{"010-a/hooks/writer.sh": writer}

@@ -17,17 +17,12 @@ import (
 )
 
 // matchers are what may stand in the place of a value. A map whose keys are all names of matchers
-// is not compared: each of them must match. Each lists why got does not match; got is absent{} where the compared map
-// has no such key.
+// is not compared: each of them must match. Each lists why got does not match; an absent key counts as null.
 func matchers() map[string]func(place string, want, got any) []string {
 	return map[string]func(place string, want, got any) []string{
 		"$contains": matchContains, "$count": matchCount, "$jq": matchJQ, "$not": matchNot, "$regex": matchText,
 	}
 }
-
-// absent stands for the value of a key that is not there, or is null, while matchers look at it. It
-// is a type of its own because nil is also what JSON has as null.
-type absent struct{}
 
 // AsMatchers reports whether a value is matchers: a map with nothing but names of them, and not an
 // empty one, which is an ordinary map that any map fits.
@@ -117,23 +112,11 @@ func Difference(place string, want, got any) []string {
 // keys there are: most often it is misspelt.
 func mapDifference(place string, want, got map[string]any) (list []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		value, exists := got[key]
-		at := keyed(place, key)
-		// Matchers decide themselves what an absent key is worth: $not matches it, $regex does not.
-		if _, ok := AsMatchers(want[key]); ok && (!exists || value == nil) {
-			for _, problem := range Difference(at, want[key], absent{}) {
-				list = append(list, problem+others(got))
+		for _, problem := range Difference(keyed(place, key), want[key], got[key]) {
+			if n := len(got); got[key] == nil && n > 0 && n <= 12 {
+				problem += fmt.Sprintf("; there are %v", slices.Sorted(maps.Keys(got)))
 			}
-			continue
-		}
-		switch {
-		case want[key] == nil && exists && value != nil:
-			list = append(list, fmt.Sprintf("%s must be absent, is %s", at, Short(value)))
-		case want[key] == nil:
-		case !exists:
-			list = append(list, fmt.Sprintf("%s must be %s, is absent%s", at, Short(want[key]), others(got)))
-		default:
-			list = append(list, Difference(at, want[key], value)...)
+			list = append(list, problem)
 		}
 	}
 	return list
@@ -149,14 +132,6 @@ func keyed(place, key string) string {
 		return key
 	}
 	return place + "." + key
-}
-
-// others names the keys of a map, unless they are too many to help.
-func others(got map[string]any) string {
-	if len(got) == 0 || len(got) > 12 {
-		return ""
-	}
-	return fmt.Sprintf("; there are %v", slices.Sorted(maps.Keys(got)))
 }
 
 // wrongArgument says why a matcher can never match.
@@ -182,8 +157,7 @@ func wrongArgument(name string, want any) (err error) {
 	return err
 }
 
-// matchNot matches where the value, or the matcher, would differ; an absent key differs from any
-// value but null.
+// matchNot matches where the value, or the matcher, would differ.
 func matchNot(place string, want, got any) []string {
 	if len(Difference(place, want, got)) == 0 {
 		return []string{fmt.Sprintf("%s must not be %s, is %s", cmp.Or(place, "it"), Short(want), Short(got))}
@@ -194,26 +168,23 @@ func matchNot(place string, want, got any) []string {
 // matchContains looks for a text in a text, or for an element in a list. Several elements are a
 // list.
 func matchContains(place string, want, got any) []string {
-	missing := func(part any) []string {
-		return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), Short(part), Short(got))}
+	has := func(part any) bool {
+		switch g := got.(type) {
+		case string:
+			text, ok := part.(string)
+			return ok && strings.Contains(g, text)
+		case []any:
+			return slices.ContainsFunc(g, func(element any) bool { return len(Difference(place, part, element)) == 0 })
+		}
+		return false
 	}
 	parts, several := want.([]any)
 	if !several {
 		parts = []any{want}
 	}
 	for _, part := range parts {
-		switch g := got.(type) {
-		case string:
-			text, ok := part.(string)
-			if !ok || !strings.Contains(g, text) {
-				return missing(part)
-			}
-		case []any:
-			if !slices.ContainsFunc(g, func(element any) bool { return len(Difference(place, part, element)) == 0 }) {
-				return missing(part)
-			}
-		default:
-			return missing(part)
+		if !has(part) {
+			return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), Short(part), Short(got))}
 		}
 	}
 	return nil
@@ -229,7 +200,7 @@ func matchCount(place string, want, got any) []string {
 		count = len(g)
 	case string:
 		count = utf8.RuneCountInString(g)
-	case absent, nil:
+	case nil:
 	default:
 		return []string{fmt.Sprintf("%s cannot be counted: it is %s", place, Short(got))}
 	}
@@ -239,36 +210,25 @@ func matchCount(place string, want, got any) []string {
 	return nil
 }
 
-// matchJQ compares what each jq expression yields. An absent value is null for jq.
+// matchJQ compares what each jq expression yields. The filters of hooks take objects only, so the value becomes a field
+// of one.
 func matchJQ(place string, want, got any) (list []string) {
 	asked, _ := want.(map[string]any)
-	if _, isAbsent := got.(absent); isAbsent {
-		got = nil
-	}
 	for _, jq := range slices.Sorted(maps.Keys(asked)) {
 		at := strings.TrimSpace(place + " | " + jq)
-		result, err := filtered(jq, got)
-		if err != nil {
+		var text []byte
+		filter, err := hooks.CompileFilter(".value | " + jq)
+		if err == nil {
+			text, err = filter.Apply(map[string]any{"value": got})
+		}
+		result, wrong := values.ParseJSON(text)
+		if err = cmp.Or(err, wrong); err != nil {
 			list = append(list, fmt.Sprintf("%s: %v", at, err))
 			continue
 		}
 		list = append(list, Difference(at, asked[jq], result)...)
 	}
 	return list
-}
-
-// filtered is what a jq expression yields of a value. The filters of hooks take objects only, so
-// the value becomes a field of one.
-func filtered(jq string, value any) (any, error) {
-	filter, err := hooks.CompileFilter(".value | " + jq)
-	if err != nil {
-		return nil, err
-	}
-	text, err := filter.Apply(map[string]any{"value": value})
-	if err != nil {
-		return nil, err
-	}
-	return values.ParseJSON(text)
 }
 
 // matchText searches a text for the expression; another value is searched as JSON, so that
@@ -283,7 +243,7 @@ func matchText(place string, want, got any) []string {
 	if !ok {
 		text = Short(got)
 	}
-	if _, isAbsent := got.(absent); isAbsent || !expression.MatchString(text) {
+	if got == nil || !expression.MatchString(text) {
 		return []string{fmt.Sprintf("%s must match %s, is %s", cmp.Or(place, "it"), pattern, Short(got))}
 	}
 	return nil
@@ -297,9 +257,6 @@ func unlike(place string, want, got any) string {
 // could not compare: Difference handles what is wanted as one, and a wanted scalar is of another
 // type than a map or list that is there.
 func Same(a, b any) bool {
-	if b == (absent{}) {
-		b = nil
-	}
 	x, isNumber := number(a)
 	y, too := number(b)
 	if isNumber && too {
@@ -323,9 +280,9 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// Short is a value for a message: its JSON, cut after 300 bytes.
+// Short is a value for a message: its JSON, cut after 300 bytes. null is said as authors mean it.
 func Short(value any) string {
-	if value == (absent{}) {
+	if value == nil {
 		return "absent"
 	}
 	data, err := values.JSON(value)

@@ -53,7 +53,7 @@ func TestMatchers(t *testing.T) {
 		{"{text: {$not: {$contains: one}}}", `text must not be {"$contains":"one"}, is "one two"`},
 		{"{z: {$not: one}}", ""},
 		{"{z: null, nothing: null, text: {$not: null}}", ""},
-		{"{z: {$not: null}}", "z must not be null, is absent"},
+		{"{z: {$not: null}}", "z must not be absent, is absent"},
 		{"{list: {$count: 2}, text: {$count: 7}, map: {$count: 1}, z: {$count: 0}}", ""},
 		{"{list: {$count: 3}}", "list must count 3, counts 2"},
 		{"{number: {$count: 1}}", "number cannot be counted: it is 3"},
