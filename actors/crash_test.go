@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"addon-operator/messages/view"
 	"addon-operator/testkit"
 )
 
@@ -49,7 +48,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 			}
 			played := stage.Play(t, "respawn\ncrash * "+when+" "+message+"\n"+stage.Script, 0)
 			crashed[message] = crashed[message] || strings.Contains(played.Trace, "actor crashed")
-			if want, got := left(undisturbed), left(played); want != got || len(played.Problems) > 0 {
+			if want, got := undisturbed.Left(), played.Left(); want != got || len(played.Problems) > 0 {
 				t.Errorf("it crashes %s %s; left is\n%s\nwithout it\n%s\nproblems %q\n%s", when, message, got, want, played.Problems, played.Trace)
 			}
 		}
@@ -66,12 +65,6 @@ func everyThird(all []string) (some []string) {
 		some = append(some, all[i])
 	}
 	return some
-}
-
-// left is what the operator has made of the cluster.
-func left(p *testkit.Played) string {
-	maps.DeleteFunc(p.Phases, func(_ string, phase view.Phase) bool { return phase == view.Disabled }) // one whose directory is gone has no actor after a start
-	return p.Left()
 }
 
 // crashScript has each kind of work that a lifecycle may have.
@@ -93,7 +86,7 @@ object Pod d/two
 advance 40s
 health a-b Current
 advance 1s
-vanish a-a
+delete ConfigMap default/a-a
 change c-a x
 advance 30s
 forbid Pod

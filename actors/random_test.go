@@ -15,7 +15,7 @@ var (
 )
 
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the
-// cluster must be as the files, the ConfigMap and the objects say.
+// cluster must be as an operator makes it that finds the same files, ConfigMap and objects at its first start.
 //
 // A seed that fails is played again by -seed N. Its steps are printed; with the files of testkit/testdata/random.txtar
 // they can become a script of TestLifecycle, when they have been made short.
@@ -34,8 +34,8 @@ func TestRandom(t *testing.T) {
 			stage := testkit.NewRandomStage(t)
 			for seed := first + worker; seed < first+n; seed += workers {
 				r := testkit.NewRandom(seed)
-				played := stage.Play(t, r.Script, 0)
-				if violations := r.Violations(played); len(violations) > 0 {
+				played, fresh := stage.Play(t, r.Script, seed), stage.Play(t, r.Fresh, 0)
+				if violations := r.Violations(played, fresh); len(violations) > 0 {
 					t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s", seed, seed, strings.Join(violations, "\n  "), r.Script)
 				}
 				if *seedFlag != 0 {
@@ -53,7 +53,7 @@ func TestSeedsReplay(t *testing.T) {
 	one, other := testkit.NewRandomStage(t), testkit.NewRandomStage(t)
 	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+5; seed++ {
 		script := testkit.NewRandom(seed).Script
-		first, again := one.Play(t, script, 0), other.Play(t, script, 0)
+		first, again := one.Play(t, script, seed), other.Play(t, script, seed)
 		if first.Trace != again.Trace {
 			t.Errorf("seed %d has two traces:\n%s", seed, golden.Diff(first.Trace, again.Trace))
 		}

@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"addon-operator/kube"
 	"addon-operator/testkit/devclustertest"
-	"addon-operator/testkit/watching"
 )
 
 // fixture is a namespace of a real cluster with a Client in it.
@@ -46,7 +46,7 @@ type fixture struct {
 	watchAs   string // user of the watches; empty: as the client
 	stop      context.CancelFunc
 	news      *newsLog
-	presence  *watching.Presence // nil: blind
+	presence  *kube.Presence // nil: blind
 }
 
 // newsLog collects what the watches tell.
@@ -162,8 +162,8 @@ func (f *fixture) restart() {
 		Notify: f.notify,
 	}
 	if !f.blind {
-		watcher := watching.Client(f.T, f.kubeconfig(f.watchAs), options.Log)
-		f.presence = watching.NewPresence(watcher)
+		watcher := watches(f.T, f.kubeconfig(f.watchAs), options.Log)
+		f.presence = kube.NewPresence(watcher, 0) // no test waits for a pause between attempts to watch
 		options.Watcher, options.Presence = watcher, f.presence
 	}
 	var err error
@@ -410,4 +410,12 @@ func (f *fixture) lastRelease(name string) *release.Release {
 // secretName is Helm's name for the record of one revision.
 func secretName(release string, version int) string {
 	return "sh.helm.release.v1." + release + ".v" + strconv.Itoa(version)
+}
+
+// watches connects the part of the operator that watches for package helm.
+func watches(t testing.TB, kubeconfig string, log *slog.Logger) *kube.Client {
+	t.Helper()
+	client, err := kube.Connect(kube.Options{Kubeconfig: kubeconfig, Log: log})
+	must(t, err)
+	return client
 }

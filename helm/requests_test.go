@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"addon-operator/kube"
 	"addon-operator/testkit/devclustertest"
-	"addon-operator/testkit/watching"
 )
 
 // fortyCharts have three ConfigMaps each.
@@ -44,8 +44,8 @@ func TestRequestsOfFortyModules(t *testing.T) {
 	})
 	modules, namespace := fortyCharts(t), cluster.Namespace(t)
 	start := func() *Client {
-		watcher := watching.Client(t, cluster.Kubeconfig(), nil)
-		client, err := New(Options{Config: config, Namespace: namespace, HistoryMax: 10, Watcher: watcher, Presence: watching.NewPresence(watcher)})
+		watcher := watches(t, cluster.Kubeconfig(), nil)
+		client, err := New(Options{Config: config, Namespace: namespace, HistoryMax: 10, Watcher: watcher, Presence: kube.NewPresence(watcher, 0)})
 		must(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		t.Cleanup(stop)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/testkit/watching"
+	"addon-operator/kube"
 )
 
 func (f *fixture) configMapObject(name string) Object {
@@ -217,7 +217,7 @@ func TestGoneWithTheKind(t *testing.T) {
 		return err == nil
 	})
 	f.eventually(func() bool {
-		return slices.ContainsFunc(f.presence.WatchedKinds(), func(w watching.Kind) bool {
+		return slices.ContainsFunc(f.presence.WatchedKinds(), func(w kube.WatchedKind) bool {
 			return strings.HasPrefix(w.Resource, "things.") && w.Problem == "" && w.Objects == 1
 		})
 	})

@@ -116,7 +116,7 @@ func stepHealth(p *player, rest string) error {
 
 // stepHookWaits: the Helm hook of a release takes that long from now on, also when it is being waited for.
 func stepHookWaits(p *player, rest string) error {
-	name, d, err := nameAndDuration(rest)
+	name, d, err := nameAnd(time.ParseDuration, rest)
 	p.hookWaits, p.observer.oneByOne = true, false // a module whose Helm hook waits is parked
 	name += "-job"
 	p.controllers.mu.Lock()

@@ -1,80 +1,57 @@
 package testkit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
 
 // crashes make an actor panic over a message, as a bug in its handler would: at its beginning, when
 // nothing has changed yet, or at its end, when everything has. The operator ends with that, as at a
-// kill (supervisor/crash.go). Each point is used once.
-type crashes struct {
-	mu     sync.Mutex
-	points map[crashPoint]bool
-}
+// kill (supervisor/crash.go). Each is used once. A point is written as in scripts: ACTOR over MESSAGE, or ACTOR after
+// MESSAGE, with the path of the actor below the root, or * for any. Only turns and the goroutine of the play touch it.
+type crashes map[string]bool
 
-// crashPoint is an actor by its path below the root, the type of a message, and whether the
-// panic follows the handling of the message. The actor * is any.
-type crashPoint struct {
-	actor, message string
-	after          bool
-}
-
-// stepCrash adds a point: ACTOR over MESSAGE, or ACTOR after MESSAGE.
-func stepCrash(p *player, rest string) error {
-	words := strings.Fields(rest)
-	if len(words) != 3 || words[1] != "over" && words[1] != "after" {
+func stepCrash(p *player, point string) error {
+	if words := strings.Fields(point); len(words) != 3 || words[1] != "over" && words[1] != "after" {
 		return errors.New("it is neither 'ACTOR over MESSAGE' nor 'ACTOR after MESSAGE'")
 	}
-	p.crashes.mu.Lock()
-	defer p.crashes.mu.Unlock()
-	p.crashes.points[crashPoint{strings.TrimPrefix(words[0], "root"), words[2], words[1] == "after"}] = true
+	p.crashes[point] = true
 	return nil
 }
 
 // unused lists the points that no message has reached: a script with one proves less than it states.
-func (c *crashes) unused() (list []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for at := range c.points {
-		list = append(list, fmt.Sprintf("nothing crashed %q over %s: no such message was sent", at.actor, at.message))
+func (c crashes) unused() (list []string) {
+	for point := range c {
+		list = append(list, fmt.Sprintf("nothing crashed at %q: no such message was sent", point))
 	}
 	return list
 }
 
 // observe is called before each message is handled, and the function that it returns afterwards.
-func (c *crashes) observe(receiver *actor.PID, message any) (handled func()) {
-	c.mu.Lock()
-	none := len(c.points) == 0 // most plays: what follows costs more
-	c.mu.Unlock()
-	if none {
-		return func() {}
+func (c crashes) observe(receiver *actor.PID, message any) (handled func()) {
+	crash := func(when string) {
+		if len(c) == 0 { // most plays: what follows costs more
+			return
+		}
+		_, path, _ := strings.Cut(receiver.Id, "/")
+		name := messageName(message)
+		for _, who := range []string{cmp.Or(path, "root"), "*"} {
+			if point := who + " " + when + " " + name; c[point] {
+				delete(c, point)
+				panic("crash over " + name)
+			}
+		}
 	}
-	_, path, _ := strings.Cut(receiver.Id, "/")
-	at := crashPoint{actor: path, message: messageName(message)}
-	c.crash(at)
-	at.after = true
-	return func() { c.crash(at) }
+	crash("over")
+	return func() { crash("after") }
 }
 
 // messageName is the type of a message without its package.
 func messageName(message any) string {
 	name := fmt.Sprintf("%T", message)
 	return name[strings.LastIndex(name, ".")+1:]
-}
-
-// crash panics, in the goroutine of the actor, if there is this point for it, or for any actor.
-func (c *crashes) crash(at crashPoint) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, who := range []string{at.actor, "*"} {
-		if at.actor = who; c.points[at] {
-			delete(c.points, at)
-			panic("crash over " + at.message)
-		}
-	}
 }

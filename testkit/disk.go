@@ -7,6 +7,7 @@ import (
 	_ "embed" // the usual chart
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm"
 
@@ -27,10 +29,13 @@ var usualChart []byte
 type disk struct {
 	dir   string
 	files map[string][]byte // all files of the archive, by name
+	// notice tells the operator that was started last.
+	notice func()
 }
 
 // reset makes the directory what the archive says, before a play.
 func (d *disk) reset() error {
+	d.notice = func() {}
 	for _, root := range []string{"modules", "global-hooks"} {
 		if err := errors.Join(d.remove(root), os.MkdirAll(d.path(root), 0o755), d.restore(root)); err != nil {
 			return err
@@ -101,48 +106,28 @@ func (d *disk) put(name string, data []byte, mode os.FileMode) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(d.path(name)), 0o755), os.WriteFile(d.path(name), data, mode))
 }
 
-// hasPrograms reports whether there are hooks that are real programs.
-func (d *disk) hasPrograms() bool {
-	for _, data := range d.files {
-		if bytes.HasPrefix(data, []byte("#!/")) {
-			return true
-		}
-	}
-	return false
-}
-
 // newDisk takes the files of an archive; reset writes them.
 func newDisk(dir string, archive *txtar.Archive) *disk {
-	d := &disk{dir: dir, files: map[string][]byte{}}
+	d := &disk{dir: dir, files: map[string][]byte{}, notice: func() {}}
 	for _, f := range archive.Files {
 		d.files[f.Name] = f.Data
 	}
 	return d
 }
 
-// diskNotices are the functions that are notified of changes of the disk, as by a watch of it.
-// Those of operators that have ended stay, and do nothing.
-type diskNotices []func()
-
-// subscribe is the Disk of shared.World.
-func (n *diskNotices) subscribe(ctx context.Context, notify func()) {
-	*n = append(*n, func() {
+// subscribe is the Disk of shared.World: notify is called when a script says that the watch of the disk notices something.
+func (d *disk) subscribe(ctx context.Context, notify func()) {
+	d.notice = func() {
 		if ctx.Err() == nil {
 			notify()
 		}
-	})
-}
-
-func (n *diskNotices) changed() {
-	for _, notify := range *n {
-		notify()
 	}
 }
 
 // diskSteps are what people change on disk, and releases that were there before the operator.
 func diskSteps() map[string]step {
 	return map[string]step{
-		"notice-disk": func(p *player, _ string) error { p.notices.changed(); return nil },
+		"notice-disk": func(p *player, _ string) error { p.disk.notice(); return nil },
 		"remove":      func(p *player, path string) error { return p.disk.remove(path) },
 		"restore":     func(p *player, path string) error { return p.disk.restore(path) },
 		"rename": func(p *player, rest string) error {
@@ -176,14 +161,11 @@ func stepRelease(byPerson bool) step {
 		if _, err := client.Apply(p.t.Context(), helm.Module{Name: name, Key: name, Dir: d.dir, Values: map[string]any{}}); err != nil || !byPerson {
 			return err
 		}
-		record := p.releases.records()[name]
-		labels := record.GetLabels()
-		for key := range labels {
-			if strings.HasPrefix(key, "module") {
-				delete(labels, key)
-			}
-		}
-		record.SetLabels(labels)
-		return p.Cluster.Apply(record.Object)
+		record := scenario.Reference{APIVersion: "v1", Kind: "Secret", Namespace: scenario.Namespace, Name: "sh.helm.release.v1." + name + ".v1"}
+		return p.Cluster.Change(record, func(u *unstructured.Unstructured) {
+			labels := u.GetLabels()
+			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "module") })
+			u.SetLabels(labels)
+		})
 	}
 }

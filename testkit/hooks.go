@@ -3,10 +3,8 @@ package testkit
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,9 +22,8 @@ type Hooks struct {
 	*outside
 	real *hooks.Runner // nil when all hooks are scripted
 
-	mu      sync.Mutex
-	runs    map[string]int     // of scripted hooks by name and binding
-	scripts map[string]*script // by what is in their files; most plays read few of them
+	mu   sync.Mutex
+	runs map[string]int // of scripted hooks by name and binding
 }
 
 // NewHooks makes a runner of scripted hooks, for an operator that plays no script.
@@ -35,7 +32,7 @@ func NewHooks(trace *scenario.Trace) *Hooks {
 }
 
 func newHooks(processes *hooks.Runner, o *outside) *Hooks {
-	return &Hooks{outside: o, real: processes, runs: map[string]int{}, scripts: map[string]*script{}}
+	return &Hooks{outside: o, real: processes, runs: map[string]int{}}
 }
 
 // begin is act for a hook. A run that is cut is killed, as a process would be.
@@ -51,30 +48,12 @@ func (h *Hooks) begin(ctx context.Context, name, line string) error {
 	return fmt.Errorf("hook %s: %w", name, err)
 }
 
-// script reads a scripted hook by its path; it is nil for a file that is none.
-func (h *Hooks) script(path string) (*script, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, known := h.scripts[string(data)]
-	if !known {
-		if s, err = parseScript(path, data); err != nil {
-			return nil, err
-		}
-		h.scripts[string(data)] = s
-	}
-	return s, nil
-}
-
 // Configure implements work.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	if err := h.begin(ctx, file.Name+askConfig, ""); err != nil {
 		return nil, err
 	}
-	s, err := h.script(file.Path)
+	s, err := readScript(file.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +73,13 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 
 // Run implements work.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
-	contexts := describe(run.Contexts)
-	defer h.observer.hookRun(run, contexts)()
+	var contexts []string
+	for _, c := range run.Contexts {
+		contexts = append(contexts, scenario.Describe(c))
+	}
+	defer h.observer.hookRun(run)()
 	failed := h.begin(ctx, run.Hook.Name, "hook "+run.Hook.Name+": "+strings.Join(contexts, " + "))
-	s, err := h.script(run.Hook.Path)
+	s, err := readScript(run.Hook.Path)
 	switch {
 	case err != nil:
 		return hooks.Result{}, err
@@ -111,7 +93,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 
 // play does what the script says for each binding of a run; combined contexts may have
 // several. A run that fails returns results all the same: the operator must not apply them.
-func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Result, err error) {
+func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Result, _ error) {
 	var all scriptedRun
 	// Of several contexts of one binding, the last one shows the latest snapshots.
 	for i, c := range run.Contexts {
@@ -125,23 +107,22 @@ func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Resul
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
 	}
-	var errs [3]error
-	result.ValuesPatch, errs[0] = scenario.PatchOf(all.Values)
-	result.ConfigPatch, errs[1] = scenario.PatchOf(all.Config)
-	result.ObjectPatches, errs[2] = objectPatches(all.Objects)
-	return result, cmp.Or(failed, errors.Join(errs[:]...))
-}
-
-// objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.
-func objectPatches(operations []any) (all []byte, err error) {
-	for _, o := range operations {
-		text, err := values.JSON(o)
-		if err != nil {
-			return nil, err
+	// By way of the text that a hook would write, so that it is checked as such a text is.
+	read := func(operations []any) (patch values.Patch) {
+		text, err := values.JSON(operations)
+		if err == nil && len(operations) > 0 {
+			patch, _, err = values.ParsePatch(text)
 		}
-		all = append(append(all, text...), '\n')
+		failed = cmp.Or(failed, err)
+		return patch
 	}
-	return all, nil
+	result.ValuesPatch, result.ConfigPatch = read(all.Values), read(all.Config)
+	for _, o := range all.Objects {
+		text, err := values.JSON(o)
+		result.ObjectPatches = append(result.ObjectPatches, text...)
+		failed = cmp.Or(failed, err)
+	}
+	return result, failed
 }
 
 // due counts the runs of a hook for a binding, but for those that fail, and reports whether this one does something.
@@ -161,7 +142,7 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return answer, err
 	}
-	s, err := h.script(e.Path)
+	s, err := readScript(e.Path)
 	switch {
 	case err != nil:
 	case s != nil:
@@ -173,47 +154,4 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 		h.trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
 	}
 	return answer, err
-}
-
-// describe names contexts as a trace shows them. What they contain is in it only as numbers, so
-// that a trace stays readable, and plays under different seeds can be compared by it.
-func describe(contexts []hooks.Context) []string {
-	parts := make([]string, 0, len(contexts))
-	for _, c := range contexts {
-		part := c.Binding
-		if c.Type != "" {
-			part += " " + string(c.Type)
-		}
-		if c.WatchEvent != "" {
-			part += " " + c.WatchEvent + " " + nameOf(c)
-		}
-		if c.Type == hooks.TypeSynchronization {
-			part += fmt.Sprintf(" of %d", len(c.Objects))
-		}
-		if len(c.Snapshots) > 0 {
-			var names []string
-			for name, objects := range c.Snapshots {
-				names = append(names, fmt.Sprintf("%s:%d", name, len(objects)))
-			}
-			slices.Sort(names)
-			part += " snapshots " + strings.Join(names, ",")
-		}
-		parts = append(parts, part)
-	}
-	return parts
-}
-
-// nameOf is what a context is about: the request of a webhook, the object of an event, or the
-// filter result, where the binding does not keep full objects.
-func nameOf(c hooks.Context) string {
-	if c.Resource != nil {
-		return c.Resource.Kind + " " + c.Resource.Namespace + "/" + c.Resource.Name
-	}
-	var object struct {
-		Metadata struct{ Namespace, Name string }
-	}
-	if err := json.Unmarshal(c.Object, &object); err != nil || object.Metadata.Name == "" {
-		return string(c.FilterResult)
-	}
-	return object.Metadata.Namespace + "/" + object.Metadata.Name
 }

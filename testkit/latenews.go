@@ -23,18 +23,11 @@ func (l *lateNews) deliver(event func()) {
 	event()
 }
 
-// hold keeps all events from now on.
-func (l *lateNews) hold() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.holding = true
-}
-
-// release delivers what was kept, in order, and keeps nothing any more.
-func (l *lateNews) release() {
+// hold keeps all events from now on, or delivers what was kept, in order, and keeps nothing any more.
+func (l *lateNews) hold(holding bool) {
 	l.mu.Lock()
 	held := l.held
-	l.holding, l.held = false, nil
+	l.holding, l.held = holding, nil
 	l.mu.Unlock()
 	for _, event := range held {
 		event()

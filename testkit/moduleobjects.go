@@ -28,7 +28,8 @@ func (m *moduleObjects) Watch(ctx context.Context, notify func(kube.ModuleNews))
 
 // Create implements shared.ModuleObjects.
 func (m *moduleObjects) Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error) {
-	there := m.object(name) != nil
+	r := reference(name)
+	there := m.cluster.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name) != nil
 	made, err := m.ModuleObjects.Create(ctx, name, suspend)
 	if err == nil && !there {
 		m.trace.Add("object %s: created", name)
@@ -75,41 +76,26 @@ func shown(s kube.ModuleStatus) string {
 	return text
 }
 
-// moduleAPI is that of the objects.
-const moduleAPI = kube.ModuleGroup + "/v1alpha1"
-
-// object is nil when there is none.
-func (m *moduleObjects) object(name string) map[string]any {
-	return m.cluster.Server.Object(moduleAPI, "Module", scenario.Namespace, name)
+// reference names an object.
+func reference(name string) scenario.Reference {
+	return scenario.Reference{APIVersion: kube.ModuleGroup + "/v1alpha1", Kind: "Module", Namespace: scenario.Namespace, Name: name}
 }
 
 // onModuleObject changes an object as a person does: NAME TEXT. One that does not exist is created, and belongs to the
 // person: it is not marked as the operator's.
-func onModuleObject(change func(u *unstructured.Unstructured, text string)) step {
+func onModuleObject(change func(text string) func(u *unstructured.Unstructured)) step {
 	return func(p *player, rest string) error {
 		name, text, _ := strings.Cut(rest, " ")
-		u := &unstructured.Unstructured{Object: p.modules.object(name)}
-		if u.Object == nil {
-			u.Object = map[string]any{"apiVersion": moduleAPI, "kind": "Module", "spec": map[string]any{}}
-			u.SetNamespace(scenario.Namespace)
-			u.SetName(name)
-		}
-		change(u, text)
-		return p.Cluster.Apply(u.Object)
+		return p.Cluster.Change(reference(name), change(text))
 	}
 }
 
-func suspend(u *unstructured.Unstructured, text string) {
-	_ = unstructured.SetNestedField(u.Object, text != "false", "spec", "suspend") // spec is a map
+func suspend(text string) func(u *unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(u.Object, text != "false", "spec", "suspend") // spec is a map
+	}
 }
 
-func annotate(name string) func(*unstructured.Unstructured, string) {
-	return func(u *unstructured.Unstructured, text string) {
-		annotations := u.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[name] = text
-		u.SetAnnotations(annotations)
-	}
+func annotate(name string) func(string) func(*unstructured.Unstructured) {
+	return func(text string) func(*unstructured.Unstructured) { return scenario.Annotation(name, text) }
 }

@@ -3,9 +3,6 @@ package testkit
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -19,16 +16,13 @@ import (
 type observer struct {
 	mu       sync.Mutex
 	busy     map[string]string // what is in progress, by what only one may hold
-	contexts map[string]int    // hook runs by hook and binding context
 	problems []string
-	// transitions are the changes of phases of all actors, as "module: ready to running".
-	transitions map[string]bool
 	// oneByOne: nothing runs in parallel with the main queue, so its tasks exclude each other.
 	oneByOne bool
 }
 
 func newObserver() *observer {
-	return &observer{busy: map[string]string{}, contexts: map[string]int{}, transitions: map[string]bool{}, oneByOne: true}
+	return &observer{busy: map[string]string{}, oneByOne: true}
 }
 
 // enter notes the begin of an action that needs the given things exclusively: "queue main", "module dns",
@@ -59,10 +53,10 @@ func (o *observer) problem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
-// hookRun is enter for a run of a hook; contexts are its binding contexts, described. A run holds
+// hookRun is enter for a run of a hook. A run holds
 // its hook, and its queue; a run for an order binding also holds its
 // module, as Helm actions of the module do, because it is a step of the module run.
-func (o *observer) hookRun(run hooks.Run, contexts []string) (leave func()) {
+func (o *observer) hookRun(run hooks.Run) (leave func()) {
 	module, queue := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue")
 	name, first := run.Hook.Name, run.Contexts[0]
 	if module != messages.GlobalHooks {
@@ -76,11 +70,6 @@ func (o *observer) hookRun(run hooks.Run, contexts []string) (leave func()) {
 	if module != messages.GlobalHooks && first.Type == "" && first.Resource == nil {
 		alone = append(alone, "module "+module)
 	}
-	o.mu.Lock()
-	for _, part := range contexts {
-		o.contexts[run.Hook.Name+": "+part]++
-	}
-	o.mu.Unlock()
 	return o.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
 }
 
@@ -92,28 +81,4 @@ func labelOf(run hooks.Run, key string) string {
 		}
 	}
 	return ""
-}
-
-// ran lists the hook runs by context, sorted, with how often they were.
-func (o *observer) ran() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	list := make([]string, 0, len(o.contexts))
-	for _, name := range slices.Sorted(maps.Keys(o.contexts)) {
-		list = append(list, fmt.Sprintf("%s (%d times)", name, o.contexts[name]))
-	}
-	return list
-}
-
-// phaseChanges notes a change of the phase of an actor. The attributes of the record are the old and the
-// new phase.
-func (o *observer) phaseChanges(actor string, r slog.Record) {
-	var phases []string
-	r.Attrs(func(a slog.Attr) bool {
-		phases = append(phases, a.Value.String())
-		return true
-	})
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.transitions[actor+": "+strings.Join(phases, " to ")] = true
 }

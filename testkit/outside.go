@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +31,6 @@ type outside struct {
 const (
 	faultOfCRDs    = "crds "
 	faultOfObjects = "objects " // all object patches; there is no name
-	refusals       = "refused " // single operations of them
 	faultOfModules = "modules "
 	panics         = "panic "
 	away           = "away "
@@ -78,19 +76,13 @@ func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.
 	return o.cluster.Objects.CheckObjectPatches(ctx, patches)
 }
 
-// ApplyObjectPatches implements work.Objects. Of the operations that a script lets the API server
-// refuse, it counts those of this run, and refuses that many from the first one on; the others are
-// executed, as by the real one (K5). Those that were refused are among the ones to repeat.
+// ApplyObjectPatches implements work.Objects. When it fails, all are left to repeat.
 func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	refused := o.faults.Take(refusals, len(patches))
 	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
 		return patches, err
 	}
-	left, err = o.cluster.Objects.ApplyObjectPatches(ctx, patches[refused:])
+	left, err = o.cluster.Objects.ApplyObjectPatches(ctx, patches)
 	o.sched.await("patches " + fmt.Sprint(patches))
-	if refused > 0 {
-		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the script makes the API server refuse it", patches[0]), err)
-	}
 	return left, err
 }
 

@@ -38,7 +38,7 @@ func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 }
 
 // Play plays steps on virtual time, with the files of the stage, and returns what happened. Seed 0 keeps the order in
-// which messages arrive, or the one that the script asks for; any other draws it.
+// which messages arrive; any other draws it.
 //
 // It plays in a bubble of testing/synctest, whose clock moves only when all its goroutines wait.
 // The bubble must be empty at its end, so what runs in it is ended there, also when the test has
@@ -60,7 +60,8 @@ func (s *Stage) Play(t *testing.T, script string, seed uint64) *Played {
 		for _, line := range scriptLines(script) {
 			verb, rest, _ := strings.Cut(line, " ")
 			switch {
-			case strings.HasPrefix(line, "#"):
+			case strings.HasPrefix(line, comment):
+				p.Trace.AddLine(line)
 				continue
 			case all[verb] == nil:
 				t.Fatalf("%s: unknown step %q", line, verb)
@@ -77,7 +78,7 @@ func (s *Stage) Play(t *testing.T, script string, seed uint64) *Played {
 
 // player plays one script. Its goroutine does the steps and hands out turns (settle);
 // a mailbox runs in another goroutine, but only during its turn, so what actors and the player share needs no lock.
-// Hooks, Helm actions and timers run on their own: releases, hooks, sched, news, modules, observer and crashes have
+// Hooks, Helm actions and timers run on their own: releases, hooks, sched, news, modules and observer have
 // locks. Most other fields are set by steps before start, and read when the world is made.
 type player struct {
 	*scenario.Engine
@@ -90,22 +91,14 @@ type player struct {
 	hooks       *Hooks
 	metrics     *metrics.Metrics // of all operators of the play
 	modules     *moduleObjects
-	kept        *lastValid
-	notices     diskNotices
 	messages    messageCount
-	crashes     *crashes
+	crashes     crashes
 	kill        killState
 
-	isolate, allowPurge bool
-	hookWaits           bool // Helm hooks do: what follows a wait may run outside of the main queue
-	unordered           bool // traces are sorted within an instant
-	keepsValid          bool // the last valid content of the ConfigMap is kept, and a start may use it
-	showsModules        bool // the operator knows the kind Module
-	respawn             bool // an operator that was killed is started again at the next step
-	width               int  // modules of one order that run in parallel; 0 and 1: one
-	snapshotLimit       int  // in bytes; 0 for none
-	drift               string
-	driftPeriod         time.Duration
+	options   shared.World // what steps ask for
+	hookWaits bool         // Helm hooks do: what follows a wait may run outside of the main queue
+	unordered bool         // traces are sorted within an instant
+	respawn   bool         // an operator that was killed is started again at the next step
 }
 
 // newPlayer is called in the bubble: a goroutine that waits for a channel from outside of it would
@@ -115,7 +108,7 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
 		Engine: scenario.NewEngine(cluster, trace), t: t, disk: d, metrics: metrics.New(metrics.DefaultPrefix),
-		crashes: &crashes{points: map[crashPoint]bool{}}, kept: &lastValid{cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName), trace, "last valid values: operator keeps map[]"},
+		crashes: crashes{},
 	}
 	p.outside = &outside{cluster: cluster, trace: trace, faults: p.Faults, sched: newScheduler(seed), observer: newObserver()}
 	p.World, p.Await, cluster.Note, cluster.Deliver = p.world, p.await, trace.Add, p.news.deliver
@@ -128,7 +121,7 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	if p.controllers, err = newControllers(cluster, trace, p.sched); err != nil {
 		t.Fatal(err)
 	}
-	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.observer.logLine)})
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: trace.Logger(slog.LevelInfo, p.observer.logLine)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,29 +210,20 @@ func (p *player) start() error {
 
 // world is made again at each start, from what steps have set since.
 func (p *player) world() (shared.World, error) {
-	p.observer.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
-	log := p.Trace.Logger(slog.LevelDebug, p.observer.logLine)
+	world := p.options
+	p.observer.oneByOne = !world.Isolate && world.Width <= 1 && !p.hookWaits
+	log := p.Trace.Logger(slog.LevelInfo, p.observer.logLine)
 	if err := p.releases.connect(log); err != nil {
-		return shared.World{}, err
+		return world, err
 	}
-	world := shared.World{
-		Services: work.Services{
-			Log: log, Hooks: p.hooks, Releases: p.releases, Objects: p.outside, Plans: p.releases, Metrics: p.metrics,
-			Charts: p.releases.Charts(), CRDs: crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside},
-			Width: p.width, IgnoredRelease: "operator-itself",
-			Dirs: addons.Dirs{Modules: []string{p.disk.path("modules")}, Global: p.disk.path("global-hooks"), UnnumberedOrder: 1},
-		},
-		ReleaseWatch: p.releases, Notices: p.outside, Disk: p.notices.subscribe,
-		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
-		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
-		Observe: p.observe, Crashed: p.markDead,
-	}
-	if p.keepsValid {
-		world.LastValid = p.kept
-	}
-	if p.showsModules {
-		world.ModuleObjects = p.modules
-	}
+	world.Log, world.Hooks, world.Releases, world.Objects, world.Plans, world.Metrics = log, p.hooks, p.releases, p.outside, p.releases, p.metrics
+	world.Charts = p.releases.Charts()
+	world.CRDs = crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside}
+	world.IgnoredRelease = "operator-itself"
+	world.Dirs = addons.Dirs{Modules: []string{p.disk.path("modules")}, Global: p.disk.path("global-hooks"), UnnumberedOrder: 1}
+	world.ReleaseWatch, world.Notices, world.Disk = p.releases, p.outside, p.disk.subscribe
+	world.Dispatcher, world.Observe, world.Crashed = p.sched, p.observe, p.markDead
+	world.ConfigMapName, world.Namespace = scenario.ConfigMapName, scenario.Namespace
 	return world, nil
 }
 

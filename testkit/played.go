@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 // Played is what was left after a script, before its operator was stopped.
 type Played struct {
 	Trace string
-	// Phases of modules, by name; tasks in queues that are not empty; what converge and
+	// Phases of modules, by name, but for those that are disabled: one whose directory is gone has no actor after a start; tasks in queues that are not empty; what converge and
 	// monitors say about themselves. All are empty when the operator did not run.
 	Phases   map[string]view.Phase
 	Queues   map[string]string
@@ -22,15 +21,11 @@ type Played struct {
 	// Releases are the values of each release, as JSON.
 	Releases  map[string]string
 	ConfigMap map[string]string
-	// Runs are the binding contexts that hooks were run for, with their number.
-	Runs []string
 	// Problems are what must not be in any script: messages without a handler, two
 	// things at the same time that exclude each other, actors that outlive the stop.
 	Problems []string
 
 	unusedCrashes []string // crashes of the script that did not happen
-
-	transitions map[string]bool
 }
 
 // look fills in what is there now. It copies what the operator and later steps go on to change.
@@ -39,10 +34,6 @@ func (r *Played) look(p *player) {
 	p.Visit(r.lookAt)
 	r.Releases = p.releases.deployedValues()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
-	r.Runs = p.observer.ran()
-	p.observer.mu.Lock()
-	r.transitions = maps.Clone(p.observer.transitions)
-	p.observer.mu.Unlock()
 }
 
 // lookAt takes what models need from the status of an actor.
@@ -50,7 +41,9 @@ func (r *Played) lookAt(n *supervisor.Node) {
 	path := strings.TrimPrefix(n.Path, "operator/")
 	switch status := n.Status.(type) {
 	case view.ModuleStatus:
-		r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
+		if status.Phase != view.Disabled {
+			r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
+		}
 	case view.QueueStatus:
 		if status.Length > 0 {
 			r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
@@ -64,13 +57,13 @@ func (r *Played) lookAt(n *supervisor.Node) {
 
 // Left is what a person would find after the play. How it came to that, and when, is not in it.
 func (r *Played) Left() string {
-	return fmt.Sprintf("converge: %s, ready %t\nphases: %v\nqueues: %v\nreleases: %v\nConfigMap: %v\n",
-		r.Converge.Phase, r.Converge.Ready, r.Phases, r.Queues, r.Releases, r.ConfigMap)
-}
-
-// keys are the keys of both maps, sorted, each once.
-func keys[V any](a, b map[string]V) []string {
-	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(all)
-	return slices.Compact(all)
+	var incomplete []string
+	for _, b := range r.Monitors.Bindings {
+		if b.Held > 0 || b.Phase != "complete" {
+			incomplete = append(incomplete, fmt.Sprintf("%s %s/%s is %s and holds %d", b.Owner, b.Hook, b.Binding, b.Phase, b.Held))
+		}
+	}
+	slices.Sort(incomplete)
+	return fmt.Sprintf("converge: %s, ready %t, enabled %q\nphases: %v\nqueues: %v\nbindings: %q\nreleases: %v\nConfigMap: %v\n",
+		r.Converge.Phase, r.Converge.Ready, r.Converge.Enabled, r.Phases, r.Queues, incomplete, r.Releases, r.ConfigMap)
 }

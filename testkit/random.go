@@ -6,23 +6,21 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/tools/txtar"
 
-	"addon-operator/messages/view"
-	"addon-operator/values"
+	"addon-operator/testkit/golden"
 )
 
 //go:embed testdata/random.txtar
 var randomWorld []byte
 
-// Random is a lifecycle script that was drawn from a seed, with what must hold after it: whatever happens, once all is
-// fixed, the operator converges, and the releases are as the files, the ConfigMap and the objects say.
+// Random is a lifecycle script that was drawn from a seed. Whatever happens in it, once all is fixed, the operator has
+// converged, and what is left is what another one makes that finds the same files, ConfigMap and objects at its first start.
 type Random struct {
-	Script string // for a stage of NewRandomStage
+	Script, Fresh string // for a stage of NewRandomStage: all that happens, and what that other one finds
 
 	rnd       *rand.Rand
 	configMap map[string]string // as a person wrote it, without what hooks save
@@ -47,7 +45,6 @@ func NewRandomStage(t *testing.T) *Stage {
 // NewRandom draws a script.
 func NewRandom(seed uint64) *Random {
 	r := &Random{rnd: rand.New(rand.NewPCG(seed, 1)), configMap: map[string]string{}, invalid: map[string]bool{}, dirs: directories(), objects: map[string]bool{}}
-	r.add("seed %d", seed)
 	r.add("allow-purge") // the cluster must become as the directories are
 	r.add("%s", r.oneOf("isolate", "width 3", "width 1"))
 	for range 10 + r.rnd.IntN(35) { // few are enough to meet in one reload; a failure of a long script is hard to read
@@ -63,12 +60,32 @@ func NewRandom(seed uint64) *Random {
 	for range 2 { // a purge that fails, because a module has not run yet, is tried by the next reload
 		r.number++
 		r.set("global", fmt.Sprintf("size: %d", r.number))
-		r.add("advance 5m")
-		r.add("calm 1s") // a schedule may just tick
+		r.set("b", "size: 1") // without what its hook has saved while it was enabled
+		r.Script += last
 	}
-	r.add("show")
+	for _, module := range slices.Sorted(maps.Keys(r.dirs)) {
+		switch first, now := directories()[module], r.dirs[module]; now {
+		case first:
+		case "":
+			r.Fresh += "remove modules/" + first + "\n"
+		default:
+			r.Fresh += "rename modules/" + first + " modules/" + now + "\n"
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.configMap)) {
+		r.Fresh += "configmap-set " + key + " " + r.configMap[key] + "\n"
+	}
+	for _, object := range slices.Sorted(maps.Keys(r.objects)) {
+		if r.objects[object] {
+			r.Fresh += "object " + object + "\n"
+		}
+	}
+	r.Fresh += "start\n" + last
 	return r
 }
+
+// last are the last steps. A schedule may just tick.
+const last = "advance 5m\ncalm 1s\n"
 
 func (r *Random) add(format string, args ...any) { r.Script += fmt.Sprintf(format, args...) + "\n" }
 
@@ -199,91 +216,14 @@ func (r *Random) advance() {
 	r.add("advance %s", time.Duration(1+r.rnd.IntN(longest))*time.Millisecond)
 }
 
-// Violations lists what does not hold after the script was played. What must be is computed from the files, the
-// ConfigMap and the objects alone, whatever happened before.
-func (r *Random) Violations(p *Played) []string {
-	list := slices.Clone(p.Problems)
-	expect := func(what, want, got string) {
-		if want != got {
-			list = append(list, fmt.Sprintf("%s must be %s, is %s", what, want, got))
-		}
+// Violations lists what is wrong after both scripts were played.
+func (r *Random) Violations(played, fresh *Played) []string {
+	list := slices.Concat(played.Problems, fresh.Problems)
+	if want, got := fresh.Left(), played.Left(); want != got {
+		list = append(list, "it differs from what another operator makes of that:\n"+golden.Diff(want, got))
 	}
-	enabled := r.enabled()
-	expect("the modules that are enabled", fmt.Sprint(enabled), fmt.Sprint(p.Converge.Enabled))
-	expect("converge", view.ConvergeIdle+" true", fmt.Sprintf("%s %t", p.Converge.Phase, p.Converge.Ready))
-	for name, phase := range p.Phases {
-		want := view.Disabled
-		if slices.Contains(enabled, name) {
-			want = view.Ready
-		}
-		expect("phase of "+name, string(want), string(phase))
-	}
-	for name, queue := range p.Queues {
-		expect("queue "+name, "empty", queue)
-	}
-	for _, b := range p.Monitors.Bindings {
-		expect("binding "+b.Owner+" "+b.Hook+"/"+b.Binding, "complete, held 0", fmt.Sprintf("%s, held %d", b.Phase, b.Held))
-	}
-	wanted := r.releases(enabled)
-	for _, name := range keys(wanted, p.Releases) {
-		expect("release "+name, wanted[name], p.Releases[name])
-	}
-	for _, key := range keys(r.configMap, p.ConfigMap) {
-		got := p.ConfigMap[key]
-		if key == "b" { // its hook saves a value there
-			got = strings.TrimSpace(strings.ReplaceAll(got, "saved: true\n", ""))
-		}
-		expect("key "+key+" of the ConfigMap", r.configMap[key], got)
+	if !fresh.Converge.Ready || len(fresh.Queues) > 0 {
+		list = append(list, "the other operator has not converged:\n"+fresh.Left())
 	}
 	return list
-}
-
-// enabled follows the flags, and the script of c, in the order of directories (E3).
-func (r *Random) enabled() (list []string) {
-	for _, name := range strings.Fields("a b c d e") {
-		on := name < "e" // d by a global hook, the others by modules/values.yaml
-		if flag, ok := r.configMap[name+"Enabled"]; ok {
-			on = flag == "true"
-		}
-		on = on && !(name == "c" && r.configMap["c"] == "wanted: false")
-		if on && r.dirs[name] != "" {
-			list = append(list, name)
-		}
-	}
-	slices.SortFunc(list, func(a, b string) int { return strings.Compare(r.dirs[a], r.dirs[b]) })
-	return list
-}
-
-// releases are the values that must be deployed, as JSON by release: the sections global and that of the module, with
-// what hooks write in testdata/random.txtar.
-func (r *Random) releases(enabled []string) map[string]string {
-	count := func(kind string) (n int64) {
-		for object, exists := range r.objects {
-			if exists && strings.HasPrefix(object, kind) {
-				n++
-			}
-		}
-		return n
-	}
-	section := func(key string) any { // of the ConfigMap
-		tree, _ := values.ParseYAML([]byte(r.configMap[key]))
-		return tree
-	}
-	out := map[string]string{}
-	hooks := map[string]map[string]any{
-		"a": {"started": int64(1), "pods": count("Pod"), "found": int64(1)},
-		"b": {"saved": true, "pods": count("Pod")},
-		"c": {}, "e": {},
-	}
-	static := map[string]map[string]any{"global": {"zone": "a"}, "e": {"size": int64(7)}}
-	merged := func(name string, written map[string]any) any {
-		return values.Merge(map[string]any{}, static[name], section(name), written)
-	}
-	for _, name := range enabled {
-		if written, hasChart := hooks[name]; hasChart {
-			text, _ := values.JSON(map[string]any{"global": merged("global", map[string]any{"nodes": count("Node"), "late": int64(1)}), name: merged(name, written)})
-			out[name] = string(text)
-		}
-	}
-	return out
 }

@@ -46,29 +46,26 @@ func (r *Releases) connect(log *slog.Logger) (err error) {
 }
 
 // action does something with a release, which only one may have at a time, and shows that it has failed.
-func (r *Releases) action(ctx context.Context, what, name string, do func() error) error {
+func action[T any](ctx context.Context, r *Releases, what, name string, do func() (T, error)) (done T, err error) {
 	defer r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)()
 	if err := r.act(ctx, scenario.FaultOfHelm, name, ""); err != nil {
 		r.trace.Add("helm fails for %s", name)
-		return err
+		return done, err
 	}
-	err := do()
+	done, err = do()
 	r.sched.await("helm " + name) // several may end at the same instant
 	if r.faults.Dead.Load() {
-		return scenario.ErrDead
+		return done, scenario.ErrDead
 	}
 	if err != nil {
 		r.trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
 	}
-	return err
+	return done, err
 }
 
 // Apply implements work.Releases.
-func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
-	err = r.action(ctx, "upgrade", m.Name, func() error {
-		outcome, err = r.Client.Apply(ctx, m)
-		return err
-	})
+func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+	outcome, err := action(ctx, r, "upgrade", m.Name, func() (helm.Outcome, error) { return r.Client.Apply(ctx, m) })
 	switch {
 	case err != nil, outcome.Action == helm.Skipped:
 	case outcome.Action == helm.Held:
@@ -86,10 +83,7 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 
 // Uninstall implements work.Releases.
 func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
-	err = r.action(ctx, "uninstall", m.Name, func() error {
-		existed, err = r.Client.Uninstall(ctx, m)
-		return err
-	})
+	existed, err = action(ctx, r, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 	if err == nil {
 		r.trace.Add("helm uninstall %s", m.Name)
 	}
@@ -98,10 +92,7 @@ func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, 
 
 // Purge implements work.Releases.
 func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (existed bool, err error) {
-	err = r.action(ctx, "purge", name, func() error {
-		existed, err = r.Client.Purge(ctx, name, how)
-		return err
-	})
+	existed, err = action(ctx, r, "purge", name, func() (bool, error) { return r.Client.Purge(ctx, name, how) })
 	switch {
 	case err != nil:
 	case existed:
@@ -132,61 +123,34 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]hel
 // WatchedKinds implements shared.ReleaseWatch.
 func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
 
-// object is one of a release, as the usual chart has it.
-func (r *Releases) object(name string) (map[string]any, error) {
-	for _, kind := range strings.Fields("ConfigMap ServiceAccount Deployment") {
-		if object := r.cluster.Server.Object("", kind, "default", name); object != nil {
-			return object, nil
-		}
-	}
-	return nil, fmt.Errorf("no release has an object default/%s", name)
-}
-
-// records are the newest records of all releases, by release.
-type records map[string]*unstructured.Unstructured
-
-// revision is 0 for a release that does not exist.
-func (r records) revision(release string) int {
-	if r[release] == nil {
-		return 0
-	}
-	return versionOf(r[release])
-}
+// revisions are the newest ones of all releases.
+type revisions map[string]int
 
 // describe lists the releases, but for some.
-func (r records) describe(without ...string) (list []string) {
+func (r revisions) describe(without ...string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		if text := fmt.Sprintf("%s.v%d", name, r.revision(name)); !slices.Contains(without, text) {
+		if text := fmt.Sprintf("%s.v%d", name, r[name]); !slices.Contains(without, text) {
 			list = append(list, text)
 		}
 	}
 	return list
 }
 
-func (r *Releases) records() records {
-	newest := records{}
+func (r *Releases) revisions() revisions {
+	all := revisions{}
 	for _, object := range r.cluster.Server.Objects() {
-		u := &unstructured.Unstructured{Object: object}
-		name := u.GetLabels()["name"]
-		if u.GetKind() != "Secret" || u.GetLabels()["owner"] != "helm" {
-			continue
-		}
-		if before := newest[name]; before == nil || versionOf(before) < versionOf(u) {
-			newest[name] = u
+		if labels := (&unstructured.Unstructured{Object: object}).GetLabels(); labels["owner"] == "helm" {
+			n, _ := strconv.Atoi(labels["version"]) // Helm has written it
+			all[labels["name"]] = max(all[labels["name"]], n)
 		}
 	}
-	return newest
-}
-
-func versionOf(record *unstructured.Unstructured) int {
-	n, _ := strconv.Atoi(record.GetLabels()["version"]) // Helm has written it
-	return n
+	return all
 }
 
 // deployed are the values of each release as its chart has printed them into the cluster.
 func (r *Releases) deployedValues() map[string]string {
 	all := map[string]string{}
-	for name := range r.records() {
+	for name := range r.revisions() {
 		object := r.cluster.Server.Object("v1", "ConfigMap", "default", name+"-a")
 		all[name], _, _ = unstructured.NestedString(object, "data", "values")
 	}

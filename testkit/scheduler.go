@@ -32,18 +32,10 @@ var _ actor.Dispatcher = (*scheduler)(nil)
 // order of arrival.
 func newScheduler(seed uint64) *scheduler {
 	s := &scheduler{wake: make(chan struct{}, 1)}
-	s.seed(seed)
-	return s
-}
-
-// seed draws the order from a seed from now on. Seed 0 changes nothing, and so does a second seed:
-// that of the test comes before the one that the script asks for.
-func (s *scheduler) seed(seed uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if seed != 0 && s.rnd == nil {
+	if seed != 0 {
 		s.rnd = rand.New(rand.NewPCG(seed, seed))
 	}
+	return s
 }
 
 // Schedule implements actor.Dispatcher.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"addon-operator/hooks"
@@ -58,17 +59,18 @@ func (s scriptedRun) seen(c hooks.Context) []any {
 	return []any{map[string]any{"op": "add", "path": s.Count, "value": int64(n)}}
 }
 
-// parseScript returns nil for a file that is no scripted hook.
-func parseScript(name string, data []byte) (*script, error) {
-	if !bytes.HasPrefix(data, []byte(scripted)) {
-		return nil, nil
+// readScript returns nil for a file that is no scripted hook.
+func readScript(path string) (*script, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(data, []byte(scripted)) {
+		return nil, err
 	}
 	var s script
 	if err := readYAML(data[len(scripted):], &s); err != nil {
-		return nil, fmt.Errorf("scripted hook %s: %w", name, err)
+		return nil, fmt.Errorf("scripted hook %s: %w", path, err)
 	}
 	if s.Config == nil && s.Enabled == "" && s.EnabledBy == "" {
-		return nil, errors.New("scripted hook " + name + ": it has neither config nor enabled")
+		return nil, errors.New("scripted hook " + path + ": it has neither config nor enabled")
 	}
 	return &s, nil
 }

@@ -54,19 +54,21 @@ func processSteps() map[string]step {
 		"crash":     stepCrash,
 		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
 		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
-		"seed": func(p *player, text string) error {
-			seed, err := strconv.ParseUint(text, 10, 64)
-			p.sched.seed(seed)
+		// Before the start:
+		"isolate": func(p *player, _ string) error { p.options.Isolate = true; return nil },
+		"width":   func(p *player, text string) (err error) { p.options.Width, err = strconv.Atoi(text); return err },
+		"snapshot-limit": func(p *player, text string) (err error) {
+			p.options.SnapshotLimit, err = strconv.Atoi(text)
 			return err
 		},
-		// Before the start:
-		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
-		"width":          func(p *player, text string) (err error) { p.width, err = strconv.Atoi(text); return err },
-		"snapshot-limit": func(p *player, text string) (err error) { p.snapshotLimit, err = strconv.Atoi(text); return err },
-		"allow-purge":    func(p *player, _ string) error { p.allowPurge = true; return nil },
-		"last-valid":     func(p *player, _ string) error { p.keepsValid = true; return nil },
+		"allow-purge": func(p *player, _ string) error { p.options.AllowPurge = true; return nil },
+		"last-valid": func(p *player, _ string) error {
+			store := p.Cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName)
+			p.options.LastValid = &lastValid{store, p.Trace, "last valid values: operator keeps map[]"}
+			return nil
+		},
 		"drift": func(p *player, rest string) (err error) {
-			p.drift, p.driftPeriod, err = nameAndDuration(rest)
+			p.options.Drift, p.options.DriftPeriod, err = nameAnd(time.ParseDuration, rest)
 			return err
 		},
 	}
@@ -97,10 +99,10 @@ func inputSteps() map[string]step {
 		"forbid":       stepDeny(true),
 		"permit":       stepDeny(false),
 		"refuse":       stepRefuse,
-		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
-		"deliver-news": func(p *player, _ string) error { p.news.release(); return nil },
+		"hold-news":    func(p *player, _ string) error { p.news.hold(true); return nil },
+		"deliver-news": func(p *player, _ string) error { p.news.hold(false); return nil },
 		"module-objects": func(p *player, _ string) error {
-			p.showsModules = true
+			p.options.ModuleObjects = p.modules
 			return p.applyYAML(deploy.ModuleCRD)
 		},
 		"module-suspend": onModuleObject(suspend),
@@ -116,16 +118,13 @@ func faultSteps() map[string]step {
 		"no-faults":  func(p *player, _ string) error { p.Faults.Clear(); return nil },
 		"away-helm":  failing(away+scenario.FaultOfHelm, ""),
 		"panic":      failing(panics+scenario.FaultOfHook, ""),
-		"vanish":     stepVanish,
 		"health":     stepHealth,
 		"hook-waits": stepHookWaits,
 		"change":     stepChange,
-		"contest":    stepContest,
 	}
 	for word, kind := range map[string]string{"": scenario.FaultOfHook, "-helm": scenario.FaultOfHelm, "-objects": faultOfObjects, "-crds": faultOfCRDs, "-modules": faultOfModules} {
 		all["fail"+word], all["slow"+word] = failing(kind, ""), slowing(kind, "")
 	}
-	all["fail-objects"] = failing(refusals, "")
 	all["fail-config"], all["slow-config"] = failing(scenario.FaultOfHook, askConfig), slowing(scenario.FaultOfHook, askConfig)
 	return all
 }
@@ -133,7 +132,7 @@ func faultSteps() map[string]step {
 // failing makes the next actions of a kind fail: NAME N. The name may be missing.
 func failing(kind, end string) step {
 	return func(p *player, rest string) error {
-		name, n, err := nameAndNumber(rest)
+		name, n, err := nameAnd(strconv.Atoi, rest)
 		p.Faults.Fail(kind+name+end, n)
 		return err
 	}
@@ -142,22 +141,17 @@ func failing(kind, end string) step {
 // slowing lets the actions of a kind take long: NAME DURATION. The name may be missing.
 func slowing(kind, end string) step {
 	return func(p *player, rest string) error {
-		name, d, err := nameAndDuration(rest)
+		name, d, err := nameAnd(time.ParseDuration, rest)
 		p.Faults.Slow(kind+name+end, d)
 		return err
 	}
 }
 
-func nameAndNumber(rest string) (string, int, error) {
+// nameAnd reads a name, and a last word that is a number or a duration.
+func nameAnd[T any](parse func(string) (T, error), rest string) (string, T, error) {
 	space := strings.LastIndex(rest, " ")
-	n, err := strconv.Atoi(rest[space+1:])
-	return rest[:max(space, 0)], n, err
-}
-
-func nameAndDuration(rest string) (string, time.Duration, error) {
-	space := strings.LastIndex(rest, " ")
-	d, err := time.ParseDuration(rest[space+1:])
-	return rest[:max(space, 0)], d, err
+	value, err := parse(rest[space+1:])
+	return rest[:max(space, 0)], value, err
 }
 
 // shownSteps print what the operator publishes or answers, or record it.
@@ -241,7 +235,7 @@ func (p *player) applyYAML(text []byte) error {
 }
 
 func stepObjects(p *player, rest string) error {
-	name, n, err := nameAndNumber(rest)
+	name, n, err := nameAnd(strconv.Atoi, rest)
 	for i := 0; i < n && err == nil; i++ {
 		err = p.Cluster.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
 	}
@@ -283,48 +277,12 @@ func stepRefuse(p *player, rest string) error {
 	return nil
 }
 
-// stepVanish deletes objects of releases; a release that has been deleted has none.
-func stepVanish(p *player, rest string) error {
-	for _, name := range strings.Fields(rest) {
-		object, err := p.releases.object(name)
-		if err != nil {
-			continue
-		}
-		u := &unstructured.Unstructured{Object: object}
-		if err := p.Cluster.Delete(scenario.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: "default", Name: name}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
 func stepChange(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
-	object, err := p.releases.object(name)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(unstructured.SetNestedField(object, text, "data", "values"), p.Cluster.Apply(object))
-}
-
-// stepContest is change, and the same again after each of the next N corrections: OBJECT N TEXT.
-func stepContest(p *player, rest string) error {
-	words := strings.SplitN(rest, " ", 3)
-	left, err := strconv.Atoi(words[1])
-	if err != nil {
-		return err
-	}
-	change := words[0] + " " + words[2]
-	_, err = p.Cluster.Server.WatchObjects(p.Lifetime, kube.Spec{APIVersion: "v1", Kind: "ConfigMap", Names: words[:1], KeepObjects: true}, func(c kube.Change) {
-		p.sched.later("change "+change, func() {
-			if !strings.Contains(string(c.Object.Object), words[2]) && left > 0 {
-				left--
-				_ = stepChange(p, change) // it is there: it has just changed
-			}
-		})
-	}, func() {})
-	return cmp.Or(err, stepChange(p, change))
+	return p.Cluster.Change(scenario.Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}, func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(u.Object, text, "data", "values") // the chart has written a map
+	})
 }
 
 // stepWhy prints why a module is off, or the causes of its last run.
@@ -377,7 +335,7 @@ func stepPlan(p *player, name string) (err error) {
 // show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it
 // should be takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
 func (p *player) show() {
-	releases := p.releases.records()
+	releases := p.releases.revisions()
 	if p.Operator == nil {
 		p.Trace.Add("the operator does not run; releases: %s", strings.Join(releases.describe(), " "))
 		return
@@ -391,8 +349,8 @@ func (p *player) show() {
 			switch text := n.Status.String(); text {
 			case "ready", "disabled", "empty":
 				calm[text] = append(calm[text], name)
-			case fmt.Sprintf("ready revision=%d", releases.revision(name)):
-				calm["ready"] = append(calm["ready"], fmt.Sprintf("%s.v%d", name, releases.revision(name)))
+			case fmt.Sprintf("ready revision=%d", releases[name]):
+				calm["ready"] = append(calm["ready"], fmt.Sprintf("%s.v%d", name, releases[name]))
 			default:
 				p.Trace.Add("%s: %s", path, text)
 			}

@@ -15,15 +15,15 @@ import (
 func NewTrace() *scenario.Trace {
 	began := time.Now()
 	return &scenario.Trace{Stamp: func(line string) string {
-		if strings.HasPrefix(line, heading) {
+		if strings.HasPrefix(line, heading) || strings.HasPrefix(line, comment) {
 			return line
 		}
 		return fmt.Sprintf("%6s  %s", time.Since(began).Round(time.Millisecond), versions.ReplaceAllString(line, "resourceVersion N"))
 	}}
 }
 
-// heading begins a line that is a step of the script.
-const heading = "> "
+// These begin lines of a script that are steps, and comments; a trace has both as they are.
+const heading, comment = "> ", "#"
 
 // versions are numbers that would change the trace with each write before them, whatever for: the API server in memory
 // counts writes.
@@ -46,7 +46,7 @@ func sortInstants(trace string) string {
 // instant is the time of a line; a heading, and what continues a line, has none.
 func instant(line string) string {
 	before, _, ok := strings.Cut(line, "s  ")
-	if !ok || strings.HasPrefix(line, ">") {
+	if !ok || strings.HasPrefix(line, heading) || strings.HasPrefix(line, comment) {
 		return ""
 	}
 	return before
@@ -74,14 +74,10 @@ func isMilestone(message string) bool {
 	return false
 }
 
-// logLine shows warnings, errors and a few milestones. The observer notes changes of phases,
-// and what is a bug in any script, such as a message without a handler. It depends on the
-// texts of the log for that, because nothing else reports these.
+// logLine shows warnings, errors and a few milestones of Info and above. What is a bug in any script, such as a message without a handler,
+// becomes a problem. That depends on the texts of the log, because nothing else reports it.
 func (o *observer) logLine(r slog.Record, attrs []slog.Attr) string {
-	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
-		o.phaseChanges(actor, r)
-	}
-	if r.Level < slog.LevelInfo || r.Level < slog.LevelWarn && !isMilestone(r.Message) {
+	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return ""
 	}
 	line := r.Message

@@ -1,10 +1,13 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario/match"
@@ -24,58 +27,73 @@ func (p *play) check(place string, e expect) {
 			p.problems = append(p.problems, place+"."+part+": "+p.files.readable(problem))
 		}
 	}
+	s, objects, runs := look(p.Engine), p.Cluster.Server.Objects(), p.recorder.takeRuns()
+	p.seen = append(p.seen, runs...)
 	report("refused", checkRefused(p.Engine, e.Refused))
-	report("failing", checkFailing(failing(p.Engine), e.Failing))
-	report("hooks", p.checkHooks(e.Hooks))
-	report("commands", p.commands.Check(e.Commands))
-	report("http", p.http.Check(e.HTTP))
-	report("values", p.checkValues(e.Values))
+	report("failing", checkFailing(s.failing, e.Failing))
+	report("hooks", match.Unmatched(e.Hooks, runs, "run"))
+	report("commands", p.commands.check(e.Commands))
+	report("values", match.Difference("", e.Values, s.values))
 	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
-	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
-	report("absent", checkAbsent(p.Cluster.Server.Objects, e.Absent))
-	report("rendered", p.checkRendered(e.Rendered))
+	report("objects", checkObjects(objects, e.Objects))
+	report("absent", checkObjects(objects, absent(e.Absent)))
+	report("rendered", p.checkRendered(objects, e.Rendered))
 	report("metrics", checkMetrics(p.Operator, e.Metrics))
-	report("modules", checkModules(p.Operator, e.Modules))
-	if strict := p.scenario.Given.StrictFields; strict == nil || *strict {
-		for _, text := range p.fields.news() {
-			p.problems = append(p.problems, place+": "+text)
-		}
-	}
+	report("modules", checkModules(s.phases, e.Modules))
 	report("log", checkLog(p.Trace.String(), e.Log))
 }
 
-// fieldNotes are the fields of objects that an API server would drop, and the values that it would
-// refuse, each once: an object is written again by each upgrade and dry run.
-type fieldNotes struct {
-	noted    supervisor.Shared[[]string]
-	reported int // how many of them a check has reported; only the goroutine of the play uses it
+// shown is what actors publish of themselves.
+type shown struct {
+	values  map[string]any    // the merged ones, by section
+	phases  map[string]any    // by module
+	failing map[string]string // the errors of tasks that wait for their next attempt, by owner, as in expect.failing
 }
 
-// note notes a field of an object that an API server would drop, or a value that it would refuse.
+func look(e *Engine) shown {
+	s := shown{map[string]any{}, map[string]any{}, map[string]string{}}
+	add := func(owner string, section *values.Section, tasks []view.FailingTask) {
+		if section != nil {
+			s.values[section.Key()] = section.Merged()
+		}
+		for _, t := range tasks {
+			s.failing[owner] += t.Task + ": " + t.Error + "\n"
+		}
+	}
+	e.Visit(func(n *supervisor.Node) {
+		name := n.Path[strings.LastIndex(n.Path, "/")+1:]
+		switch status := n.Status.(type) {
+		case view.ModuleStatus:
+			s.phases[name] = string(status.Phase)
+			add(name, status.Section, status.Failing)
+		case view.GlobalStatus:
+			add(messages.GlobalHooks, status.Section, status.Failing)
+		case supervisor.RunStatus: // of converge, which publishes no list
+			if strings.Contains(n.Path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {
+				s.failing[messages.Converge] += status.Error + "\n"
+			}
+		}
+	})
+	return s
+}
+
+// noteField notes a field of an object that an API server would drop, or a value that it would refuse.
 // The API server calls it in the goroutine of the request, with its lock held.
-func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
+func (p *play) noteField(object map[string]any, wrong apiserver.FieldProblem) {
 	text := match.Identity(object)
 	if release := releaseOf(object); release != "" {
 		text += ", of the release " + release
 	}
 	text += ": " + wrong.String()
 	if len(wrong.Known) > 0 {
-		text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
+		text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, "write one of "+strings.Join(wrong.Known, ", "))
 	}
-	f.noted.Change(func(noted []string) []string {
+	p.fields.Change(func(noted []string) []string {
 		if slices.Contains(noted, text) {
 			return noted
 		}
 		return append(slices.Clip(noted), text)
 	})
-}
-
-// news are those that were noted since the last call.
-func (f *fieldNotes) news() []string {
-	noted := f.noted.Get()
-	latest := noted[f.reported:]
-	f.reported = len(noted)
-	return latest
 }
 
 // releaseOf is the release that an object belongs to, by the annotation that Helm sets; "" for
@@ -88,20 +106,19 @@ func releaseOf(object map[string]any) string {
 }
 
 // checkLog wants texts in the log, and other matchers to match it as a whole.
-func checkLog(log string, want []match.Value) (problems []string) {
+func checkLog(log string, want []any) (problems []string) {
 	for _, w := range want {
-		switch matcher, _ := w.Any.(map[string]any); text := w.Any.(type) {
-		case string:
-			if !strings.Contains(log, text) {
-				problems = append(problems, fmt.Sprintf("%q is not in the log:\n%s", text, log))
-			}
-		default:
-			if unwanted, ok := matcher["$not"].(string); ok { // as everywhere here, a text is a part of the log
-				text = map[string]any{"$not": map[string]any{"$contains": unwanted}}
-			}
-			if len(match.Difference("", text, log)) > 0 {
-				problems = append(problems, fmt.Sprintf("the log does not match %s:\n%s", match.Short(w.Any), log))
-			}
+		matcher, asMatchers := w.(map[string]any)
+		unwanted, isText := matcher["$not"].(string)
+		asked := w
+		switch { // as everywhere here, a text is a part of the log
+		case !asMatchers:
+			asked = map[string]any{"$contains": w}
+		case isText:
+			asked = map[string]any{"$not": map[string]any{"$contains": unwanted}}
+		}
+		if len(match.Difference("", asked, log)) > 0 {
+			problems = append(problems, fmt.Sprintf("the log does not match %s:\n%s", match.Short(w), log))
 		}
 	}
 	return problems
@@ -119,126 +136,76 @@ func checkRefused(e *Engine, want string) []string {
 	switch {
 	case want == "" && reason != "":
 		return []string{"it is refused: " + reason}
-	case !strings.Contains(reason, want) && reason == "":
-		return []string{fmt.Sprintf("nothing is refused; want a refusal with %q", want)}
 	case !strings.Contains(reason, want):
-		return []string{fmt.Sprintf("the reason must contain %q, is: %s", want, reason)}
+		return []string{fmt.Sprintf("it must be refused with %q, is refused with %q", want, reason)}
 	}
 	return nil
 }
 
 // checkFailing wants every task to succeed that is not expected to fail.
-func checkFailing(got, want map[string]string) (problems []string) {
-	for _, owner := range slices.Sorted(maps.Keys(got)) {
-		text, expected := want[owner]
-		switch {
-		case !expected:
-			problems = append(problems, owner+" fails: "+strings.TrimSpace(got[owner]))
-		case !strings.Contains(got[owner], text):
-			problems = append(problems, fmt.Sprintf("the error of %s must contain %q, is: %s", owner, text, got[owner]))
+func checkFailing(failing, want map[string]string) (problems []string) {
+	wanted, got := map[string]any{}, map[string]any{}
+	for owner, text := range want {
+		wanted[owner] = map[string]any{"$contains": text}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(failing)) {
+		if got[owner] = failing[owner]; wanted[owner] == nil {
+			problems = append(problems, owner+" fails: "+strings.TrimSpace(failing[owner]))
 		}
 	}
-	for _, owner := range slices.Sorted(maps.Keys(want)) {
-		if _, ok := got[owner]; !ok {
-			problems = append(problems, owner+" must fail, but does not")
-		}
-	}
-	return problems
+	return append(problems, match.Difference("", wanted, got)...)
 }
 
-// checkValues compares the merged values of the modules that are there. It asks their owners,
-// because values are in no status.
-func (p *play) checkValues(want match.Tree) []string {
-	if want == nil {
-		return nil
-	}
+// checkConfigMap compares keys of the ConfigMap: a text with a text, except for space around it,
+// and a tree with the YAML of the key. null wants no key.
+func checkConfigMap(data map[string]string, want map[string]any) (problems []string) {
 	got := map[string]any{}
-	for i, path := range append([]string{messages.GlobalHooks}, p.files.names...) {
-		key := values.GlobalKey
-		if i > 0 {
-			path, key = "module/"+path, p.files.keys[i-1]
+	for key, text := range data {
+		if got[key] = strings.TrimSpace(text); want[key] == nil {
+			continue
 		}
-		if p.Operator == nil {
-			return []string{errNotRunning.Error()}
-		}
-		switch status := p.Operator.Inspector().Status("operator/" + path).(type) {
-		case view.ModuleStatus:
-			got[key] = status.Section.Merged()
-		case view.GlobalStatus:
-			got[key] = status.Section.Merged()
+		switch w := want[key].(type) {
+		case string:
+			want = maps.Clone(want)
+			want[key] = strings.TrimSpace(w)
+		default:
+			if tree, err := values.ParseYAML([]byte(text)); err == nil {
+				got[key] = tree
+			}
 		}
 	}
 	return match.Difference("", want, got)
 }
 
-// checkConfigMap compares keys of the ConfigMap: a text with a text, except for space around it,
-// and a tree with the YAML of the key. null wants no key.
-func checkConfigMap(data map[string]string, want match.Tree) (problems []string) {
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		text, exists := data[key]
-		switch w := want[key].(type) {
-		case nil:
-			if exists {
-				problems = append(problems, fmt.Sprintf("%s must be absent, is %q", key, text))
-			}
-		case string:
-			if strings.TrimSpace(w) != strings.TrimSpace(text) {
-				problems = append(problems, fmt.Sprintf("%s must be %q, is %q", key, w, text))
-			}
-		default:
-			got, err := values.ParseYAML([]byte(text))
-			if err != nil || !exists {
-				problems = append(problems, fmt.Sprintf("%s must be %s, is %q", key, match.Short(w), text))
-				continue
-			}
-			problems = append(problems, match.Difference(key, w, got)...)
+// isNamed reports whether an object has the apiVersion, namespace and name of an expected one, as far as that says them.
+// Matchers in their place are no texts, and any object of the kind may match.
+func isNamed(object, want map[string]any) bool {
+	for _, path := range [][]string{{"apiVersion"}, {"metadata", "namespace"}, {"metadata", "name"}} {
+		text, given, _ := unstructured.NestedString(want, path...)
+		if has, _, _ := unstructured.NestedString(object, path...); given && has != text {
+			return false
 		}
 	}
-	return problems
-}
-
-// find looks for objects by kind and name; an absent apiVersion, namespace or name means any. alike
-// names all objects of the kind, for the message when none is found.
-func find(objects []map[string]any, r Reference) (found []map[string]any, alike []string) {
-	for _, object := range objects {
-		meta, _ := object["metadata"].(map[string]any)
-		if object["kind"] != r.Kind || r.APIVersion != "" && object["apiVersion"] != r.APIVersion {
-			continue
-		}
-		other, _ := meta["namespace"].(string)
-		if (r.Name == "" || meta["name"] == r.Name) && (r.Namespace == "" || r.Namespace == other) {
-			found = append(found, object)
-		}
-		alike = append(alike, match.Identity(object))
-	}
-	return found, alike
-}
-
-// referenceOf is the name of an expected object, as far as it has one. Matchers in place of a name
-// or namespace are no texts, and so any object of the kind may match.
-func referenceOf(object match.Tree) (r Reference) {
-	meta, _ := object["metadata"].(map[string]any)
-	r.APIVersion, _ = object["apiVersion"].(string)
-	r.Kind, _ = object["kind"].(string)
-	r.Namespace, _ = meta["namespace"].(string)
-	r.Name, _ = meta["name"].(string)
-	return r
+	return true
 }
 
 // checkObjects wants at least one object like each entry, or as many as $count says. If none is
-// like it, the problem shows the differences of the object that has the fewest. objects is only
-// called when something is wanted: it copies all that there are.
-func checkObjects(objects func() []map[string]any, want []match.Tree) (problems []string) {
+// like it, the problem shows the differences of the object that has the fewest.
+func checkObjects(objects, want []map[string]any) (problems []string) {
 	for _, w := range want {
-		r := referenceOf(w)
-		found, alike := find(objects(), r)
-		r.APIVersion = "" // messages name objects by kind and name
-		w = maps.Clone(w)
 		count, counted := w["$count"]
+		w = maps.Clone(w)
 		delete(w, "$count")
-		var matched []string
-		var nearest []string
-		for _, object := range found {
+		u := unstructured.Unstructured{Object: w}
+		r := Reference{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+		var alike, matched, nearest []string
+		for _, object := range objects {
+			if object["kind"] != w["kind"] {
+				continue
+			}
+			if alike = append(alike, match.Identity(object)); !isNamed(object, w) {
+				continue
+			}
 			problems := match.Difference(r.String(), w, match.WithTexts(object))
 			if len(problems) == 0 {
 				matched = append(matched, match.Identity(object))
@@ -259,28 +226,51 @@ func checkObjects(objects func() []map[string]any, want []match.Tree) (problems 
 	return problems
 }
 
-func checkAbsent(objects func() []map[string]any, want []Reference) (problems []string) {
-	for _, r := range want {
-		found, _ := find(objects(), r)
-		for _, got := range found {
-			problems = append(problems, fmt.Sprintf("%s must not be there", match.Identity(got)))
-		}
+// absent are references as objects of which there must be none.
+func absent(references []Reference) (want []map[string]any) {
+	for _, r := range references {
+		w := r.Object()
+		w["$count"] = int64(0)
+		want = append(want, w)
 	}
-	return problems
+	return want
 }
 
 // checkModules compares phases. A module without an actor counts as disabled, as any does while no
 // operator runs.
-func checkModules(operator *actors.Operator, want map[string]string) (problems []string) {
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		phase := view.Disabled
-		if operator != nil {
-			if status, ok := operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus); ok {
-				phase = status.Phase
+func checkModules(phases, want map[string]any) []string {
+	for name := range want {
+		phases[name] = cmp.Or(phases[name], any(string(view.Disabled)))
+	}
+	return match.Difference("", want, phases)
+}
+
+// checkMetrics looks for what hooks have reported, as a scrape would show it now. The operator's
+// own metrics are not among them.
+func checkMetrics(operator *actors.Operator, want []map[string]any) (problems []string) {
+	if operator == nil || len(want) == 0 {
+		return nil // why it does not run is a problem of its own
+	}
+	families, err := operator.Metrics().HookRegistry.Gather()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var all []any
+	var texts []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]any{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
 			}
+			amount := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) // it is one of them
+			all = append(all, map[string]any{"name": f.GetName(), "labels": labels, "value": amount})
+			texts = append(texts, match.Short(all[len(all)-1]))
 		}
-		if string(phase) != want[name] {
-			problems = append(problems, fmt.Sprintf("%s must be %s, is %s", name, want[name], phase))
+	}
+	for _, w := range want {
+		if len(match.Difference("", map[string]any{"$contains": w}, all)) > 0 {
+			problems = append(problems, fmt.Sprintf("there is no metric like %s; there are:\n    %s", match.Short(w), strings.Join(texts, "\n    ")))
 		}
 	}
 	return problems

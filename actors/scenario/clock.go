@@ -17,6 +17,7 @@ import (
 // its delays are longer than any test. The clock makes both happen by messages. All fields but now
 // belong to the goroutine that does the steps.
 type clock struct {
+	given bool // by the test
 	began time.Time
 	now   supervisor.Shared[time.Time] // which hooks see
 	ticks map[string]time.Time         // when crontabs fire next; zero: not looked at yet, or never
@@ -28,19 +29,23 @@ type clock struct {
 func startOfTime() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 func newClock(began time.Time) *clock {
-	if began.IsZero() {
+	given := !began.IsZero()
+	if !given {
 		began = startOfTime()
 	}
-	c := &clock{began: began.UTC(), ticks: map[string]time.Time{}, tries: map[string]time.Time{}}
+	c := &clock{given: given, began: began.UTC(), ticks: map[string]time.Time{}, tries: map[string]time.Time{}}
 	c.set(c.began)
 	return c
 }
 
 func (c *clock) set(t time.Time) { c.now.Change(func(time.Time) time.Time { return t }) }
 
-// environment has the time for a hook that runs now. SOURCE_DATE_EPOCH is what many tools use in
-// place of the time, if it is set.
+// environment has the time for a hook that runs now, if the test gives one: else hooks see the real time, as their authors
+// expect of a hook that reads it. SOURCE_DATE_EPOCH is what many tools use in place of the time, if it is set.
 func (c *clock) environment() []string {
+	if !c.given {
+		return nil
+	}
 	now := c.now.Get()
 	return []string{"TEST_NOW=" + now.Format(time.RFC3339), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", now.Unix())}
 }
@@ -118,8 +123,8 @@ func delay(attempts int) (d time.Duration) {
 // is sent to the owner and names no task; one of them may therefore come before its time.
 func (p *play) happen(now time.Time) {
 	for key, due := range p.clock.tries {
-		if owner, _, ok := supervisor.SplitRun(strings.TrimPrefix(key, "operator/")); ok && !due.After(now) {
-			p.Operator.Send(owner, messages.RetryNow{})
+		if !due.After(now) {
+			p.retry(key)
 		}
 	}
 	for crontab, at := range p.recorder.schedules() {
@@ -127,6 +132,13 @@ func (p *play) happen(now time.Time) {
 			p.Operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
 			p.clock.ticks[crontab] = at.schedule.Next(now)
 		}
+	}
+}
+
+// retry retries the failed tasks of the owner of a run.
+func (p *play) retry(run string) {
+	if owner, _, ok := supervisor.SplitRun(strings.TrimPrefix(run, "operator/")); ok {
+		p.Operator.Send(owner, messages.RetryNow{})
 	}
 }
 

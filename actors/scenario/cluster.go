@@ -112,14 +112,7 @@ func (s Settings) Data() map[string]string {
 
 // change changes the object as a person would; it is created when there is none.
 func (s Settings) change(change func(u *unstructured.Unstructured)) error {
-	u := &unstructured.Unstructured{Object: s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName)}
-	if u.Object == nil {
-		u.Object = map[string]any{"apiVersion": "v1", "kind": s.kind}
-		u.SetNamespace(Namespace)
-		u.SetName(ConfigMapName)
-	}
-	change(u)
-	return s.cluster.Apply(u.Object)
+	return s.cluster.Change(Reference{"v1", s.kind, Namespace, ConfigMapName}, change)
 }
 
 // Set replaces the content, as a person would. The data of a Secret are in base64, as in the API.
@@ -135,15 +128,18 @@ func (s Settings) Set(data map[string]string) error {
 }
 
 // Annotate sets an annotation, as a person would.
-func (s Settings) Annotate(name, value string) error {
-	return s.change(func(u *unstructured.Unstructured) {
+func (s Settings) Annotate(name, value string) error { return s.change(Annotation(name, value)) }
+
+// Annotation is the change that sets an annotation.
+func Annotation(name, value string) func(u *unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
 		annotations := u.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[name] = value
 		u.SetAnnotations(annotations)
-	})
+	}
 }
 
 // Edit changes keys, as a person would; nil removes one.
@@ -188,7 +184,21 @@ func (r Reference) Object() map[string]any {
 	if r.Namespace != "" {
 		meta["namespace"] = r.Namespace
 	}
-	return map[string]any{"kind": r.Kind, "metadata": meta}
+	object := map[string]any{"kind": r.Kind, "metadata": meta}
+	if r.APIVersion != "" {
+		object["apiVersion"] = r.APIVersion
+	}
+	return object
+}
+
+// Change changes an object as a person would; it is created when there is none.
+func (c *Cluster) Change(r Reference, change func(u *unstructured.Unstructured)) error {
+	u := &unstructured.Unstructured{Object: c.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name)}
+	if u.Object == nil {
+		u.Object = r.Object()
+	}
+	change(u)
+	return c.Apply(u.Object)
 }
 
 // Apply creates an object or replaces it, status and all, as no client could. One without

@@ -6,14 +6,13 @@
 // then crontabs fire and failed tasks are retried. A step is over when the operator has
 // nothing left to do.
 //
-// A test takes this way: [Find] locates the files, parse.go makes scenarios of their documents,
-// tests and rows, [Play] plays each in a play of its own (play.go), which copies the module
+// A test takes this way: [Find] locates the files, parse.go makes scenarios of their documents
+// and tests, [Play] plays each in a play of its own (play.go), which copies the module
 // (files.go), puts a recorder between the actors and the outside (recorder.go) and compares at
-// each expect (check.go, with the rules of package match). Package standin answers what hooks
-// call. A play shares nothing with another one, so
+// each expect (check.go, with the rules of package match). Stand-ins answer what hooks
+// call (commands.go). A play shares nothing with another one, so
 // they run in parallel.
 //
-// The engine below it also plays the lifecycle scripts of package testkit, which has a
-// driver of its own: see [Driver]. Commands (cmd/local, cmd/lint, cmd/dev, cmd/bring) and tests use this
+// The [Engine] below it also plays the lifecycle scripts of package testkit. Commands (cmd/local, cmd/lint, cmd/dev, cmd/bring) and tests use this
 // package. It does not use *testing.T.
 package scenario

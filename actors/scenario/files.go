@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,12 +22,10 @@ import (
 //	global-hooks/   schemas, and hooks if the scenario wants them
 //	kubeconfig      the API server of the play, for hooks that call kubectl
 //	tmp/            the files of runs of hooks
-//	commands/       stand-ins for programs (standins.go)
+//	commands/       stand-ins for programs (commands.go)
 type files struct {
 	scenario *Scenario
-	dir      string   // "" before the play has begun
-	keys     []string // sections of the modules that are there, by the index of their names
-	names    []string
+	dir      string // "" before the play has begun
 }
 
 // write copies what the scenario needs, so that hooks cannot change their sources and plays at the
@@ -103,10 +102,8 @@ func (f *files) writeModules() error {
 		if i >= 0 {
 			wanted = slices.Delete(wanted, i, i+1)
 			flags[values.FlagKey(key)] = true
-			f.keys = append(f.keys, key)
-			f.names = append(f.names, name)
 		}
-		errs = append(errs, copyTree(filepath.Join(u.modules, base), filepath.Join(f.modulesDir(), base), testsDir))
+		errs = append(errs, copyTree(filepath.Join(u.modules, base), filepath.Join(f.modulesDir(), base)))
 	}
 	for _, name := range wanted {
 		errs = append(errs, fmt.Errorf("given.modules: there is no module %s in %s", name, u.modules))
@@ -121,13 +118,13 @@ func (f *files) writeModules() error {
 func (f *files) writeValues(flags map[string]any, foreign []string) error {
 	var common any
 	if f.scenario.unit.modules != "" {
-		path := filepath.Join(f.scenario.unit.modules, "values.yaml")
-		data, err := os.ReadFile(path)
+		file := filepath.Join(f.scenario.unit.modules, "values.yaml")
+		data, err := os.ReadFile(file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if common, err = values.ParseYAML(data); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	kept := map[string]any{}
@@ -138,7 +135,7 @@ func (f *files) writeValues(flags map[string]any, foreign []string) error {
 			}
 		}
 	}
-	merged := values.Merge(kept, flags, map[string]any(f.scenario.Given.Values))
+	merged := values.Merge(kept, flags, f.scenario.Given.Values)
 	text, err := values.YAML(merged)
 	if err != nil {
 		return err
@@ -146,29 +143,36 @@ func (f *files) writeValues(flags map[string]any, foreign []string) error {
 	return os.WriteFile(filepath.Join(f.modulesDir(), "values.yaml"), text, 0o644)
 }
 
-// givenHook is the name of a global hook that is no program: it patches what
-// given.fromGlobalHooks says. Its file is empty, and only makes the operator find it: the recorder
-// answers in its place. So these values are checked and merged as those of a real hook.
+// givenHook is the name of a global hook that patches what given.fromGlobalHooks says. So these values are checked and
+// merged as those of a real hook. Its run is not recorded.
 const givenHook = "given.fromGlobalHooks"
+
+const givenHookText = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "onStartup": 0}'
+else
+  printf %%s %s >"$VALUES_JSON_PATCH_PATH"
+fi
+`
 
 // writeGlobal copies the directory of global hooks if the scenario is about them or wants them, and
 // else only its schemas, with which the operator checks the section global.
 func (f *files) writeGlobal() error {
 	from, to := f.scenario.unit.global, f.globalDir()
 	hooksDir := filepath.Join(to, "hooks")
-	if from != "" {
-		whole := f.scenario.unit.module == "" || f.scenario.Given.GlobalHooks
-		err := copyTree(filepath.Join(from, "openapi"), filepath.Join(to, "openapi"))
-		if whole {
-			err = copyTree(from, to, testsDir)
-			// Hooks may be at the top of the directory. A new directory hooks would hide them.
-			if existing(filepath.Join(from, "hooks")) == "" {
-				hooksDir = to
-			}
+	var err error
+	switch whole := f.scenario.unit.module == "" || f.scenario.Given.GlobalHooks; {
+	case from == "":
+	case whole:
+		// Hooks may be at the top of the directory. A new directory hooks would hide them.
+		if err = copyTree(from, to); existing(filepath.Join(from, "hooks")) == "" {
+			hooksDir = to
 		}
-		if err != nil {
-			return err
-		}
+	case existing(filepath.Join(from, "openapi")) != "":
+		err = copyTree(filepath.Join(from, "openapi"), filepath.Join(to, "openapi"))
+	}
+	if err != nil {
+		return err
 	}
 	if len(f.scenario.Given.FromGlobalHooks) == 0 {
 		return nil
@@ -176,7 +180,15 @@ func (f *files) writeGlobal() error {
 	if err := os.MkdirAll(hooksDir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(hooksDir, givenHook), nil, 0o755)
+	var patch []any
+	for key, value := range f.scenario.Given.FromGlobalHooks {
+		patch = append(patch, map[string]any{"op": "add", "path": values.JSONPointer(values.GlobalKey, key), "value": value})
+	}
+	text, err := values.JSON(patch)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(hooksDir, givenHook), fmt.Appendf(nil, givenHookText, quoted(string(text))), 0o755)
 }
 
 // subdirectories are the names of the directories, and of links to some, in a directory, without
@@ -198,44 +210,25 @@ func subdirectories(dir string) []string {
 	return names
 }
 
-// copyTree copies a directory with the modes of its files, except what is named at its top. It
-// follows symbolic links: in the copy, a relative one would lead nowhere. A directory that does not
-// exist is no error.
-func copyTree(from, to string, without ...string) error {
-	entries, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		info, err := os.Stat(source)
-		switch {
-		case err != nil:
-			return err
-		case slices.Contains(without, e.Name()):
-		case info.IsDir():
-			err = copyTree(source, target)
-		default:
-			err = copyFile(source, target, info.Mode())
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// copyTree copies a directory with the modes of its files, except for its tests. It
+// follows symbolic links: in the copy, a relative one would lead nowhere.
+func copyTree(from, to string) error { return os.CopyFS(to, followed{os.DirFS(from)}) }
 
-// copyFile copies a file with its mode; the copy can always be read, written and removed.
-func copyFile(from, to string, mode fs.FileMode) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
+// followed is a directory in which links are what they lead to.
+type followed struct{ fs.FS }
+
+// ReadDir implements fs.ReadDirFS.
+func (f followed) ReadDir(name string) (entries []fs.DirEntry, err error) {
+	all, err := fs.ReadDir(f.FS, name)
+	for _, e := range all {
+		if name == "." && e.Name() == testsDir {
+			continue
+		}
+		info, wrong := fs.Stat(f.FS, path.Join(name, e.Name()))
+		if wrong != nil {
+			return nil, wrong
+		}
+		entries = append(entries, fs.FileInfoToDirEntry(info))
 	}
-	return os.WriteFile(to, data, mode.Perm()|0o600)
+	return entries, err
 }

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,9 +48,13 @@ func Find(paths ...string) ([]*Scenario, error) {
 	return list, errors.Join(errs...)
 }
 
-// filesAt finds the scenario files at or below a path: *.yaml in directories tests.
-func filesAt(path string) ([]string, error) {
-	path, err := filepath.Abs(path)
+// mostDepth is how far below a path the directory of a module may be.
+const mostDepth = 6
+
+// filesAt finds the scenario files at or below a path: *.yaml in directories tests, the nearest first. It follows links,
+// as the operator does when it loads modules. The same file behind another link is not found twice.
+func filesAt(path string) (found []string, err error) {
+	path, err = filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,64 +65,37 @@ func filesAt(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, fmt.Errorf("find scenarios: %w", err)
+	seen, below := map[string]bool{}, mostDepth
+	if filepath.Base(path) == testsDir {
+		path, below = filepath.Dir(path), 1
 	}
-	var above []os.FileInfo
-	for dir := filepath.Dir(resolved); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err == nil {
-			above = append(above, info)
-		}
-	}
-	return filesBelow(path, above)
-}
-
-// filesBelow finds the scenario files below a directory, in order. It follows links, as the operator
-// does when it loads modules, but not to one of the directories above, which would never end.
-func filesBelow(dir string, above []os.FileInfo) (found []string, _ error) {
-	self, err := os.Stat(dir)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(above, func(a os.FileInfo) bool { return os.SameFile(a, self) }) {
-		return nil, nil
-	}
-	above = append(slices.Clone(above), self)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, os.ErrNotExist): // a link to nothing, which the operator ignores
-		case err != nil:
+	for depth := range below {
+		files, err := fs.Glob(os.DirFS(path), strings.Repeat("*/", depth)+testsDir+"/*.yaml")
+		if err != nil {
 			return nil, err
-		case info.IsDir() && (strings.HasPrefix(entry.Name(), ".") || isOfChart(path)):
-		case info.IsDir():
-			below, err := filesBelow(path, above)
-			if err != nil {
-				return nil, err
+		}
+		for _, file := range files {
+			real, err := filepath.EvalSymlinks(filepath.Join(path, file))
+			if err != nil || seen[real] || isOther(path, file) { // a link to nothing
+				continue
 			}
-			found = append(found, below...)
-		case filepath.Ext(path) == ".yaml" && filepath.Base(dir) == testsDir && !isGolden(path):
-			found = append(found, path)
+			seen[real] = true
+			found = append(found, filepath.Join(path, file))
 		}
 	}
 	return found, nil
 }
 
-// isOfChart reports whether a directory belongs to a chart, whose own tests are templates:
-// 'helm create' writes templates/tests/test-connection.yaml.
-func isOfChart(dir string) bool {
-	name := filepath.Base(dir)
-	return name == "templates" || name == "charts" || charts.Root(filepath.Dir(dir)) == dir
+// isOther reports whether a file below a directory is no scenario: a golden file, one in a hidden directory, or a test of a
+// chart, which is a template: 'helm create' writes templates/tests/test-connection.yaml.
+func isOther(root, file string) bool {
+	dir := filepath.Dir(filepath.Dir(file))
+	of := filepath.Join(root, dir)
+	return strings.HasSuffix(file, ".golden.yaml") || charts.Root(filepath.Dir(of)) == of ||
+		slices.ContainsFunc(strings.Split(dir, "/"), func(dir string) bool {
+			return dir == "templates" || dir == "charts" || strings.HasPrefix(dir, ".") && dir != "."
+		})
 }
-
-// isGolden reports whether a file is one that scenarios compare with.
-func isGolden(file string) bool { return strings.HasSuffix(file, ".golden.yaml") }
 
 // unitOf derives what a scenario is about from where its file is: MODULES/MODULE/tests, or
 // global-hooks/tests next to a directory called modules. The directory of modules may have any name

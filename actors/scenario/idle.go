@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
@@ -91,28 +90,4 @@ func working(e *Engine) (list []string) {
 		}
 	})
 	return list
-}
-
-// failing are the errors of the tasks that wait for their next attempt, a line for each, by owner:
-// the name of a module, global-hooks or converge, as in expect.failing.
-func failing(e *Engine) map[string]string {
-	found := map[string]string{}
-	add := func(owner string, tasks []view.FailingTask) {
-		for _, t := range tasks {
-			found[owner] += t.Task + ": " + t.Error + "\n"
-		}
-	}
-	e.Visit(func(n *supervisor.Node) {
-		switch status := n.Status.(type) {
-		case view.ModuleStatus:
-			add(n.Path[strings.LastIndex(n.Path, "/")+1:], status.Failing)
-		case view.GlobalStatus:
-			add(messages.GlobalHooks, status.Failing)
-		case supervisor.RunStatus: // of converge, which publishes no list
-			if strings.Contains(n.Path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {
-				found[messages.Converge] += status.Error + "\n"
-			}
-		}
-	})
-	return found
 }

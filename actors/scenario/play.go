@@ -10,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors"
 	"addon-operator/actors/check"
-	"addon-operator/actors/scenario/standin"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
@@ -26,6 +24,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
+	"addon-operator/supervisor"
 )
 
 // defaultStepLimit is far more than any step takes; it ends a test whose hook never returns.
@@ -44,13 +43,14 @@ type play struct {
 	log        *slog.Logger // of the operator; its lines are the trace
 	recorder   *recorder
 	clock      *clock
-	commands   *standin.Commands
-	http       *standin.HTTP // nil: none is given
+	commands   *commands
 	dispatcher *dispatcher
 
-	problems []string   // of all expects so far
-	seen     []hookRun  // runs that an expect has compared
-	fields   fieldNotes // of objects that hooks and charts write
+	problems []string  // of all expects so far
+	seen     []hookRun // runs that an expect has compared
+	// fields are those of objects that an API server would drop, and the values that it would refuse, each once: an
+	// object is written again by each upgrade and dry run.
+	fields supervisor.Shared[[]string]
 }
 
 func newPlay(s *Scenario, o Options) *play {
@@ -59,11 +59,7 @@ func newPlay(s *Scenario, o Options) *play {
 		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
 	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
-	p.World, p.recorder = p.world, newRecorder(p.Engine, s.Given.FromGlobalHooks)
-	// Without given.clock hooks see the real time, as their authors expect of a hook that reads it.
-	if !s.Given.Clock.IsZero() {
-		p.recorder.env = p.clock.environment
-	}
+	p.World, p.recorder = p.world, &recorder{faults: p.Faults, env: p.clock.environment, crontabs: map[string]crontab{}}
 	return p
 }
 
@@ -90,7 +86,7 @@ func (p *play) run(ctx context.Context) (err error) {
 	}
 	// Deferred before the stop, so done after it: an operator that stops still needs its API
 	// server.
-	defer func() { err = errors.Join(err, p.Cluster.Server.Close(), p.http.Close()) }()
+	defer func() { err = errors.Join(err, p.Cluster.Server.Close()) }()
 	if err := p.start(ctx); err != nil {
 		return err
 	}
@@ -106,6 +102,9 @@ func (p *play) run(ctx context.Context) (err error) {
 		}
 	}
 	p.check("expect", p.scenario.Expect)
+	if strict := p.scenario.Given.StrictFields; strict == nil || *strict {
+		p.problems = append(p.problems, p.fields.Get()...)
+	}
 	return nil
 }
 
@@ -114,8 +113,13 @@ func (p *play) run(ctx context.Context) (err error) {
 // memory.
 func (p *play) prepare() error {
 	g := p.scenario.Given
+	if len(g.Objects) > 0 { // they may be of kinds of the modules, as in a cluster where these have run before
+		for _, definition := range p.files.definitions() {
+			_ = p.Cluster.Server.Apply(definition) // the operator says what is wrong with it
+		}
+	}
 	for i, object := range g.Objects {
-		if err := p.give(object); err != nil {
+		if err := p.Cluster.Server.Apply(object); err != nil {
 			return fmt.Errorf("given.objects[%d]: %w", i, err)
 		}
 	}
@@ -124,10 +128,11 @@ func (p *play) prepare() error {
 			return fmt.Errorf("given.configMap: %w", err)
 		}
 	}
-	if err := p.standIn(); err != nil {
+	p.commands = &commands{dir: filepath.Join(p.files.dir, "commands"), answers: g.Commands}
+	if err := p.commands.write(); err != nil {
 		return err
 	}
-	p.Cluster.Server.OnUnknownField(p.fields.note)
+	p.Cluster.Server.OnUnknownField(p.noteField)
 	p.Cluster.Server.OnRequest(func(apiserver.Request) error { p.recorder.done.Add(1); return nil }) // something happens
 	if err := p.Cluster.Server.Start(); err != nil {
 		return err
@@ -135,55 +140,15 @@ func (p *play) prepare() error {
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
 }
 
-// give makes an object that is there before the operator. If its kind may come from a module, the definitions are made
-// before, as in a cluster where the module has run before.
-func (p *play) give(object map[string]any) error {
-	err := p.Cluster.Server.Apply(object)
-	definitions := p.files.definitions()
-	if err == nil || len(definitions) == 0 {
-		return err
-	}
-	for _, definition := range definitions {
-		if err := p.Cluster.Server.Apply(definition); err != nil {
-			return err
-		}
-	}
-	return p.Cluster.Server.Apply(object)
-}
-
-// standIn makes what hooks find in the place of programs and servers. A test with a clock gets a
-// stand-in for date, unless it gives one itself.
-func (p *play) standIn() (err error) {
-	g := p.scenario.Given
-	p.commands = standin.NewCommands(filepath.Join(p.files.dir, "commands"), g.Commands)
-	if err := p.commands.Write(); err != nil {
-		return err
-	}
-	if _, given := g.Commands["date"]; !given && !g.Clock.IsZero() {
-		if err := p.commands.Date(); err != nil {
-			return err
-		}
-	}
-	if len(g.HTTP) > 0 {
-		p.http, err = standin.NewHTTP(g.HTTP)
-	}
-	return err
-}
-
 // environment is what hooks find in their environment, in addition to that of the test's process.
-// Of a name that is there twice the last one counts: so the author may override the proxies of
-// given.http, but not the API server and the namespace of the play.
+// Of a name that is there twice the last one counts: so the author may override all but the API server and the
+// namespace of the play.
 func (p *play) environment() (env []string) {
-	url := ""
-	if p.http != nil {
-		url = p.http.URL
-		env = p.http.Environment()
-	}
 	for _, name := range slices.Sorted(maps.Keys(p.scenario.Given.Env)) {
-		env = append(env, name+"="+strings.ReplaceAll(p.scenario.Given.Env[name], "${TEST_HTTP_URL}", url))
+		env = append(env, name+"="+p.scenario.Given.Env[name])
 	}
-	if _, err := os.Stat(p.commands.Bin()); err == nil {
-		env = append(env, "PATH="+p.commands.Bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
+	if _, err := os.Stat(p.commands.bin()); err == nil {
+		env = append(env, "PATH="+p.commands.bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
 	}
 	// kubectl caches the kinds of a server by its address, and a later play with other kinds may
 	// get the port of an earlier one.
@@ -243,12 +208,12 @@ func (p *play) world() (shared.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.helmReleases = runner, releases
-	definitions := work.NewDefinitions(client, releases, kube.CRDOptions{
+	r.CRDs = work.NewDefinitions(client, releases, kube.CRDOptions{
 		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored,
 	})
 	return shared.World{
 		Services: work.Services{
-			Log: p.log, Hooks: r, Releases: r, CRDs: recordedCRDs{definitions, r}, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
+			Log: p.log, Hooks: r, Releases: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
 		// Changes are reported in the goroutine that makes them.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, PromptReleaseWatch: true,

@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -30,11 +32,11 @@ import (
 type recorder struct {
 	// These are of the latest start; what is not done below they do themselves.
 	helmReleases
+	work.CRDs
 	hooks *hooks.Runner
 
 	faults *Faults
-	given  match.Tree      // what the hook givenHook patches
-	env    func() []string // added to the environment of runs; nil: nothing
+	env    func() []string // added to the environment of runs
 
 	underWay atomic.Int64  // actions in progress
 	done     atomic.Uint64 // actions that have ended, and requests to the API server
@@ -46,19 +48,41 @@ type recorder struct {
 
 type helmReleases = work.Releases // its own name is that of a method
 
-// hookRun is a run of a hook that has ended. All lists are trees of JSON, which is what
-// expectations are compared with.
+// hookRun is a run of a hook that has ended.
 type hookRun struct {
-	hook                     string
-	contexts                 []any // as the hook read them; never empty
-	valuesPatch, configPatch []any
-	objectPatches            []any
-	err                      error // nil when the hook succeeded; its results may still be refused
+	hook, binding string // the binding of the last context: those of triggers that waited are merged into the run
+	line          string // the run in a line
+	// tree is what an expectation is compared with: contexts and the last one of them, the results, and the text of
+	// the error, which is null when the hook succeeded; its results may still be refused.
+	tree map[string]any
 }
 
-func newRecorder(e *Engine, given match.Tree) *recorder {
-	return &recorder{faults: e.Faults, given: given, crontabs: map[string]crontab{}}
+// String is the run in one line.
+func (r hookRun) String() string { return r.line }
+
+// Unlike implements match.Happened. A run is another one when its hook or binding is.
+func (r hookRun) Unlike(want map[string]any) (list []string, isIt bool) {
+	hook, _ := want["hook"].(string)
+	if binding, given := want["binding"]; !isFile(r.hook, hook) || given && binding != r.binding {
+		return nil, false
+	}
+	want = maps.Clone(want)
+	delete(want, "hook")
+	delete(want, "binding")
+	switch fails := want["fails"].(type) {
+	case bool:
+		if want["fails"] = nil; fails {
+			want["fails"] = map[string]any{"$not": nil}
+		}
+	case string:
+		want["fails"] = map[string]any{"$contains": fails}
+	}
+	return match.Difference("", want, r.tree), true
 }
+
+// isFile reports whether a path ends with the parts of another: authors name a hook by its file, or
+// by as much of its path as they need.
+func isFile(path, end string) bool { return path == end || strings.HasSuffix(path, "/"+end) }
 
 // action notes that something is in progress until the function it returns is called. That counts
 // the end before it counts down, so that whoever sees no action in progress also sees that one has
@@ -75,10 +99,6 @@ func (r *recorder) action() (end func()) {
 // crontabs fire by steps, nothing is repeated and nothing waits for its turn.
 func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	defer r.action()()
-	if filepath.Base(file.Path) == givenHook {
-		config, err := hooks.ParseConfig(scope, []byte(`{"configVersion": "v1", "onStartup": 0}`))
-		return []hooks.Hook{{File: file, Config: config}}, err
-	}
 	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
 	for _, hook := range found {
 		r.withoutTime(hook.Config)
@@ -110,54 +130,79 @@ func (never) Next(time.Time) time.Time { return time.Time{} }
 
 // Run implements work.HookRunner. Only runs that ended by themselves are recorded: where a stop or
 // a timeout cuts one differs from play to play.
-func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
+func (r *recorder) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	defer r.action()()
-	if filepath.Base(run.Hook.Path) == givenHook {
-		patch, err := globalPatch(r.given)
-		return hooks.Result{ValuesPatch: patch}, err
-	}
-	var result hooks.Result
-	var err error
 	if r.faults.TakeFile(FaultOfHook, run.Hook.Name) {
 		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
 	} else {
-		if r.env != nil {
-			run.Env = append(slices.Clip(run.Env), r.env()...)
-		}
+		run.Env = append(slices.Clip(run.Env), r.env()...)
 		result, err = r.hooks.Run(ctx, run)
 	}
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && filepath.Base(run.Hook.Path) != givenHook {
 		r.note(run, result, err)
 	}
 	return result, err
 }
 
-// isFile reports whether a path ends with the parts of another: authors name a hook by its file, or
-// by as much of its path as they need.
-func isFile(path, end string) bool { return path == end || strings.HasSuffix(path, "/"+end) }
-
 // note records a run. It copies what the run was given and what it returned, because the actors go
 // on with both.
 func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
-	noted := hookRun{hook: run.Hook.Name, err: err}
-	for _, c := range run.Contexts {
-		noted.contexts = append(noted.contexts, plain(c))
+	last := run.Contexts[len(run.Contexts)-1]
+	noted := hookRun{hook: run.Hook.Name, binding: cmp.Or(last.Binding, last.GroupName), line: run.Hook.Name + " " + Describe(last), tree: map[string]any{
+		"contexts": plain(run.Contexts), "context": plain(last),
+		"valuesPatch": plain(append(values.Patch{}, result.ValuesPatch...)), "configPatch": plain(append(values.Patch{}, result.ConfigPatch...)),
+		"objectPatches": documents(result.ObjectPatches), "fails": nil,
+	}}
+	if err != nil {
+		noted.line += " fails: " + err.Error()
+		noted.tree["fails"] = err.Error()
 	}
-	for _, op := range result.ValuesPatch {
-		noted.valuesPatch = append(noted.valuesPatch, plain(op))
-	}
-	for _, op := range result.ConfigPatch {
-		noted.configPatch = append(noted.configPatch, plain(op))
-	}
-	noted.objectPatches = documents(result.ObjectPatches)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs = append(r.runs, noted)
 }
 
+// Describe names a context as traces show it. What it contains is in it only as numbers, so
+// that a trace stays readable, and plays under different seeds can be compared by it.
+func Describe(c hooks.Context) string {
+	text := cmp.Or(c.Binding, c.GroupName)
+	if c.Type != "" {
+		text += " " + string(c.Type)
+	}
+	if c.WatchEvent != "" {
+		text += " " + c.WatchEvent + " " + nameOfObject(c)
+	}
+	if c.Type == hooks.TypeSynchronization {
+		text += fmt.Sprintf(" of %d", len(c.Objects))
+	}
+	if len(c.Snapshots) > 0 {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(c.Snapshots)) {
+			names = append(names, fmt.Sprintf("%s:%d", name, len(c.Snapshots[name])))
+		}
+		text += " snapshots " + strings.Join(names, ",")
+	}
+	return text
+}
+
+// nameOfObject is what an event is about: its object, or the filter result, where the binding does not keep full objects.
+func nameOfObject(c hooks.Context) string {
+	if c.Resource != nil {
+		return c.Resource.Kind + " " + c.Resource.Namespace + "/" + c.Resource.Name
+	}
+	var object struct {
+		Metadata struct{ Namespace, Name string }
+	}
+	if err := json.Unmarshal(c.Object, &object); err != nil || object.Metadata.Name == "" {
+		return string(c.FilterResult)
+	}
+	return object.Metadata.Namespace + "/" + object.Metadata.Name
+}
+
 // documents are the object patches as the hook wrote them, JSON or YAML. What cannot be
 // read has made the run fail.
-func documents(text []byte) (list []any) {
+func documents(text []byte) any {
+	list := []any{}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		var document map[string]any
@@ -184,83 +229,47 @@ func plain(value any) any {
 	return out
 }
 
-// globalPatch adds the keys of a section to the global values. The order of its operations is not
-// fixed; their paths differ, so it does not matter.
-func globalPatch(section match.Tree) (values.Patch, error) {
-	var ops []any
-	for key, value := range section {
-		ops = append(ops, map[string]any{"op": "add", "path": values.JSONPointer(values.GlobalKey, key), "value": value})
-	}
-	return PatchOf(ops)
-}
-
-// PatchOf is the patch of these operations, trees with op, path and value; nil when there are none.
-// It takes the way through the text that a hook would write, so that it is checked as such a text
-// is.
-func PatchOf(ops []any) (values.Patch, error) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	text, err := values.JSON(ops)
-	if err != nil {
-		return nil, err
-	}
-	patch, _, err := values.ParsePatch(text)
-	return patch, err
-}
-
 // Enabled implements work.HookRunner.
 func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.Answer, error) {
 	defer r.action()()
-	if r.env != nil {
-		s.Env = append(slices.Clip(s.Env), r.env()...)
-	}
+	s.Env = append(slices.Clip(s.Env), r.env()...)
 	return r.hooks.Enabled(ctx, s)
-}
-
-// Apply implements work.Releases.
-func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
-	defer r.action()()
-	if r.faults.Take(FaultOfHelm+m.Name, 1) > 0 {
-		return helm.Outcome{}, errHelm
-	}
-	return r.helmReleases.Apply(ctx, m)
-}
-
-// Uninstall implements work.Releases.
-func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
-	defer r.action()()
-	if r.faults.Take(FaultOfHelm+m.Name, 1) > 0 {
-		return false, errHelm
-	}
-	return r.helmReleases.Uninstall(ctx, m)
-}
-
-// Purge implements work.Releases.
-func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) (bool, error) {
-	defer r.action()()
-	if r.faults.Take(FaultOfHelm+release, 1) > 0 {
-		return false, errHelm
-	}
-	return r.helmReleases.Purge(ctx, release, how)
 }
 
 var errHelm = errors.New("the scenario makes Helm fail")
 
-// recordedCRDs are in progress while they wait for a kind to be served, which makes no requests.
-type recordedCRDs struct {
-	work.CRDs
-	*recorder
+// helmAction does something with a release, unless the scenario makes it fail.
+func helmAction[T any](r *recorder, release string, do func() (T, error)) (none T, err error) {
+	defer r.action()()
+	if r.faults.Take(FaultOfHelm+release, 1) > 0 {
+		return none, errHelm
+	}
+	return do()
 }
 
-// EnsureCRDs implements work.CRDs.
-func (r recordedCRDs) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+// Apply implements work.Releases.
+func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+	return helmAction(r, m.Name, func() (helm.Outcome, error) { return r.helmReleases.Apply(ctx, m) })
+}
+
+// Uninstall implements work.Releases.
+func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
+	return helmAction(r, m.Name, func() (bool, error) { return r.helmReleases.Uninstall(ctx, m) })
+}
+
+// Purge implements work.Releases.
+func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error) {
+	return helmAction(r, release, func() (bool, error) { return r.helmReleases.Purge(ctx, release, how) })
+}
+
+// EnsureCRDs implements work.CRDs. While it waits for a kind to be served, it makes no requests.
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	defer r.action()()
 	return r.CRDs.EnsureCRDs(ctx, modules)
 }
 
 // EnsureSubcharts implements work.CRDs.
-func (r recordedCRDs) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	defer r.action()()
 	return r.CRDs.EnsureSubcharts(ctx, m)
 }

@@ -17,7 +17,7 @@ echo "secret $(vault kv get 'a b')"
 echo "then $(vault kv get 'a b')"
 echo '{"a": "it'"'"'s"}' | vault kv put x - || echo "put says $?"
 echo "region $REGION"
-echo "now $TEST_NOW, $(date -u +%F), $(date -u -d tomorrow +%d), $(date -u --date=2020-02-03 +%Y)"
+echo "now $TEST_NOW, $SOURCE_DATE_EPOCH"
 `
 
 func TestStandInsForCommands(t *testing.T) {
@@ -35,7 +35,7 @@ given:
 tests:
 - description: the hook sees them, and they note it
   expect:
-    log: ['secret {"data":1}', then it's second, put says 7, region eu, 'now 2026-03-31T09:30:00Z, 2026-03-31, 01, 2020']
+    log: ['secret {"data":1}', then it's second, put says 7, region eu, 'now 2026-03-31T09:30:00Z, 1774949400']
     commands:
     - {command: vault, args: kv get*, times: 2}
     - {command: vault, args: [kv, put, x, {$regex: ^-$}], stdin: '{"a": "it''s"}'}
@@ -51,7 +51,7 @@ tests:
     - {command: vault, args: kv get*, times: 1}
     - {command: vault, args: kv put*, stdin: x}
 - description: a call without an answer
-  given: {commands: {vault: [{args: kv get *}], date: {stdout: 7}}}
+  given: {commands: {vault: [{args: kv get *}]}}
 - description: no answer
   given: {commands: {jq: {args: none}}}
 `,
@@ -59,7 +59,7 @@ tests:
 	})
 	for i, wants := range [][]string{
 		nil,
-		{"expect.commands: [0] vault \"kv list\": there must", "[1] vault \"kv get*\": there must be 1 such calls, there are 2; there were:\n    vault kv get a b\n", `stdin must be "x", is "{`},
+		{`expect.commands: [0] {"args":"kv list","command":"vault"}: there must`, `[1] {"args":"kv get*","command":"vault"}: there must be 1 such calls, there are 2; there were:` + "\n    vault kv get a b\n", `stdin must be "x", is "{`},
 		nil,
 		{"expect.commands: given.commands.jq has no answer for the call: jq a"},
 	} {
@@ -73,62 +73,6 @@ tests:
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
-	}
-}
-
-// asker asks a server by the variables that programs know, with what every shell has.
-const asker = `#!/usr/bin/env bash
-if [ "$1" = --config ]; then
-  echo '{"configVersion": "v1", "beforeHelm": 1}'
-  exit
-fi
-ask() { # METHOD URL BODY
-  hostport=${http_proxy#http://}
-  exec 3<>"/dev/tcp/${hostport%:*}/${hostport#*:}"
-  printf '%s %s HTTP/1.1\r\nHost: vault.example\r\nX-Token: t\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' "$1" "$2" "${#3}" "$3" >&3
-  echo "answer $(cat <&3 | tr -d '\r' | tr '\n' ' ')"
-}
-ask GET http://vault.example/v1/a "" # as with a proxy
-ask POST /v1/b '{"x": 1}'           # as with the address itself
-ask "$ASK" "$WHERE" ""
-echo "address $ADDRESS no proxy for $NO_PROXY"
-`
-
-func TestStandInForHTTP(t *testing.T) {
-	results := module(t, Options{}, map[string]string{
-		"010-a/hooks/asker.sh": asker,
-		"010-a/tests/a.yaml": `
-given:
-  env: {ADDRESS: "at ${TEST_HTTP_URL}/x", ASK: GET, WHERE: /v1/b}
-  http:
-  - {url: http://vault.example/v1/a, body: {data: [1]}, headers: {X-A: b}}
-  - {method: POST, url: /v1/b*, status: 201, body: made}
-  - {url: /v1/b}
-tests:
-- description: the hook sees it
-  expect:
-    log: ['X-A: b', '{"data":[1]}', 201 Created, made, {$regex: 'address at http://127.0.0.1:\d+/x no proxy for 127'}]
-    http:
-    - {method: GET, url: http://vault.example/v1/a, headers: {X-Token: t}, times: 1}
-    - {url: /v1/b, body: {x: 1}}
-- description: what was not asked
-  expect: {http: [{url: /v1/c}, {url: /v1/b, body: {x: 2}}]}
-- description: no answer
-  given: {env: {WHERE: http://elsewhere/}}
-`,
-	})
-	for i, want := range []string{
-		"",
-		"expect.http: [0] /v1/c: there is no such request; there were:\n    GET http://vault.example/v1/a",
-		"expect.http: given.http: GET http://elsewhere/: no answer matches",
-	} {
-		got := strings.Join(results[i].Problems, "\n")
-		if (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("got %s, want %s\n%s", got, want, results[i].Log)
-		}
-	}
-	if got := strings.Join(results[1].Problems, "\n"); !strings.Contains(got, "body.x must be 2, is 1") {
-		t.Error(got)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/actors/scenario/match"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
@@ -36,7 +35,9 @@ func (p *play) step(ctx context.Context, place string, s step) (err error) {
 	case s.Advance != "":
 		err = p.advance(ctx, s.Advance)
 	case s.Retry:
-		err = p.retry()
+		for run := range waiting(p.Engine) {
+			p.retry(run)
+		}
 	case s.Restart:
 		err = p.restart(ctx)
 	}
@@ -45,7 +46,7 @@ func (p *play) step(ctx context.Context, place string, s step) (err error) {
 
 // editConfigMap changes keys as a person would; null removes one. A ConfigMap holds only texts, so
 // a section that is written as a tree becomes YAML.
-func editConfigMap(c *Cluster, keys match.Tree) error {
+func editConfigMap(c *Cluster, keys map[string]any) error {
 	texts := map[string]*string{}
 	for key, value := range keys {
 		switch v := value.(type) {
@@ -87,20 +88,6 @@ func (p *play) tick(name string) error {
 	if !found {
 		slices.Sort(all)
 		return fmt.Errorf("tick: no hook has a schedule %q; there are %s", name, strings.Join(slices.Compact(all), ", "))
-	}
-	return nil
-}
-
-// retry ends the waiting of all failed tasks: it sends RetryNow to each owner of tasks. Owners
-// without a failed task ignore it.
-func (p *play) retry() error {
-	if p.Operator == nil {
-		return errNotRunning
-	}
-	p.Operator.Send(messages.GlobalHooks, messages.RetryNow{})
-	p.Operator.Send(messages.Converge, messages.RetryNow{})
-	for _, name := range p.files.names {
-		p.Operator.Send("module/"+name, messages.RetryNow{})
 	}
 	return nil
 }

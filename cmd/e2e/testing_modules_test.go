@@ -20,9 +20,9 @@ func TestTestingModulesIsTrue(t *testing.T) {
 		`"path": "/hello/nodes"`,
 		"ok    010-hello/refused",
 		"ok    010-hello/greetings/default: The greeting says hello",
-		"ok    010-hello/greetings/greeting/polite: The greeting good morning is accepted",
+		"ok    010-hello/greetings/polite: Another greeting is accepted",
 		"ok    010-hello/region: ",
-		"010-hello/greetings/greeting/short passed: true",
+		"010-hello/greetings/polite passed: true",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output has no %q:\n%s", want, out)

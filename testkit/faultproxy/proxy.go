@@ -189,7 +189,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	fault, see := p.begin(r, cut)
 	defer p.end(r)
-	if fault.before != nil && !fault.before(w, r) {
+	if !fault.before(w, r) {
 		return
 	}
 	write := Write{Effect: r.Method + " " + resourceOf(r.URL.Path), Path: r.URL.Path}
@@ -211,11 +211,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 			if see != nil && see(write) {
 				return http.ErrAbortHandler
 			}
-			if fault.body != nil {
+			if fault.cut > 0 { // the body ends with an error
 				resp.Body = struct {
 					io.Reader
 					io.Closer
-				}{fault.body(resp.Body), resp.Body}
+				}{io.MultiReader(io.LimitReader(resp.Body, fault.cut-1), iotest.ErrReader(errors.New("the connection is cut"))), resp.Body}
 			}
 			return nil
 		},
@@ -241,10 +241,10 @@ func (p *Proxy) begin(r *http.Request, cut context.CancelFunc) (f fault, see fun
 	if drawn >= p.rate {
 		return fault{}, see
 	}
-	kinds := faults(watchOf(r) != "")
-	kind := kinds[which%len(kinds)]
-	p.counts[kind.name]++
-	return kind.make(measure), see
+	all := faults(watchOf(r) != "", measure)
+	f = all[which%len(all)]
+	p.counts[f.name]++
+	return f, see
 }
 
 func (p *Proxy) end(r *http.Request) {
@@ -271,113 +271,69 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// fault is what happens to one request; the zero value is none. before is called instead of the
-// forwarding, and goes on to it if it returns true; body changes the body of the answer while it is
-// passed on. Either may be nil.
+// fault is what happens to one request; the zero value is none.
 type fault struct {
-	before func(http.ResponseWriter, *http.Request) bool
-	body   func(io.Reader) io.Reader
-}
-
-// kind makes faults of one sort; the measure, from 0 to 1, says how long or how much.
-type kind struct {
-	name string
-	make func(measure float64) fault
+	name   string
+	waits  time.Duration // before anything else
+	lost   bool          // it never reaches the API server, and there is no answer
+	status int           // the proxy answers in place of the API server: a refusal, or with 200 an event of a watch
+	reason string        // of the Status that it answers
+	cut    int64         // the connection breaks after so many bytes of the answer less one; 0: never
 }
 
 // hangs is how long a request without an answer lasts, if its client does not give up before.
 const hangs = 3 * time.Second
 
-// faults are those of watches, or of other requests. A lost request never reaches the API server; of a lost or cut
-// answer, the API server has done what was asked. After 410 and "expired" of a watch, a client must list again; after
+// faults are those of watches, or of other requests; the measure, from 0 to 1, says how long or how much. Of a lost or
+// cut answer, the API server has done what was asked. After 410 and "expired" of a watch, a client must list again; after
 // the others it may continue with the last resourceVersion that it has seen.
-func faults(watch bool) []kind {
-	kinds := []kind{
-		{"answer 429 with Retry-After", refusal(http.StatusTooManyRequests, "TooManyRequests", "1")},
-		{"answer 500", refusal(http.StatusInternalServerError, "InternalError", "")},
-		{"slow", func(m float64) fault { return waits(time.Duration(m*800)*time.Millisecond, true) }},
-		{"answer cut", func(m float64) fault { return cutAfter(int64(m*2500) + 1) }},
+func faults(watch bool, measure float64) []fault {
+	all := []fault{
+		{name: "answer 429 with Retry-After", status: http.StatusTooManyRequests, reason: "TooManyRequests"},
+		{name: "answer 500", status: http.StatusInternalServerError, reason: "InternalError"},
+		{name: "slow", waits: time.Duration(measure*800) * time.Millisecond},
+		{name: "answer cut", cut: int64(measure*2500) + 2},
 	}
 	if watch {
-		return append(kinds,
-			kind{"watch: answer 410", refusal(http.StatusGone, "Expired", "")},
-			kind{"watch: expired at once", func(float64) fault { return expired() }},
-			kind{"watch: ended", func(m float64) fault { return endsAfter(time.Duration(m * float64(2*time.Second))) }},
+		return append(all,
+			fault{name: "watch: answer 410", status: http.StatusGone, reason: "Expired"},
+			fault{name: "watch: expired at once", status: http.StatusOK, reason: "Expired"},
 		)
 	}
-	return append(kinds,
-		kind{"answer 503", refusal(http.StatusServiceUnavailable, "ServiceUnavailable", "")},
-		kind{"answer 504", refusal(http.StatusGatewayTimeout, "Timeout", "")},
-		kind{"no answer", func(float64) fault { return waits(hangs, false) }},
-		kind{"request lost", func(float64) fault { return waits(0, false) }},
-		kind{"answer lost", func(float64) fault { return cutAfter(0) }},
+	return append(all,
+		fault{name: "answer 503", status: http.StatusServiceUnavailable, reason: "ServiceUnavailable"},
+		fault{name: "answer 504", status: http.StatusGatewayTimeout, reason: "Timeout"},
+		fault{name: "no answer", waits: hangs, lost: true},
+		fault{name: "request lost", lost: true},
+		fault{name: "answer lost", cut: 1},
 	)
 }
 
-// status is what an API server writes about a failure.
-func status(code int, reason string) string {
-	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault of the test","reason":%q,"code":%d}`, reason, code)
-}
-
-// instead answers in place of the API server. The client may be gone.
-func instead(code int, text, retryAfter string) fault {
-	return fault{before: func(w http.ResponseWriter, _ *http.Request) bool {
-		if retryAfter != "" {
-			w.Header().Set("Retry-After", retryAfter)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, text)
-		return false
-	}}
-}
-
-// refusal answers with a Status. retryAfter is in seconds; "" sends no such header.
-func refusal(code int, reason, retryAfter string) func(float64) fault {
-	return func(float64) fault { return instead(code, status(code, reason), retryAfter) }
-}
-
-// expired is a watch whose first event says that its resourceVersion is too old.
-func expired() fault {
-	return instead(http.StatusOK, `{"type":"ERROR","object":`+status(http.StatusGone, "Expired")+"}\n", "")
-}
-
-// waits holds a request up, and then lets it go on or loses it.
-func waits(duration time.Duration, goesOn bool) fault {
-	return fault{before: func(_ http.ResponseWriter, r *http.Request) bool {
-		timer := time.NewTimer(duration)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-		}
-		if !goesOn {
-			panic(http.ErrAbortHandler)
-		}
+// before is called before the forwarding, and goes on to it if it returns true.
+func (f fault) before(w http.ResponseWriter, r *http.Request) bool {
+	timer := time.NewTimer(f.waits)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	switch {
+	case f.lost:
+		panic(http.ErrAbortHandler)
+	case f.status == 0:
 		return true
-	}}
-}
-
-// cutAfter breaks the connection after some bytes of the answer: its body ends with an error.
-func cutAfter(bytes int64) fault {
-	return fault{body: func(from io.Reader) io.Reader {
-		return io.MultiReader(io.LimitReader(from, bytes), iotest.ErrReader(errors.New("the connection is cut")))
-	}}
-}
-
-// endsAfter ends a watch in good order, as an API server does after its timeout. The copy into the
-// pipe ends with the request, whose body is closed then, or at its next write, which the closed
-// pipe refuses.
-func endsAfter(limit time.Duration) fault {
-	return fault{body: func(from io.Reader) io.Reader {
-		reader, writer := io.Pipe()
-		time.AfterFunc(limit, func() { _ = writer.Close() }) // a pipe cannot fail
-		go func() {
-			_, err := io.Copy(writer, from)
-			_ = writer.CloseWithError(err)
-		}()
-		return reader
-	}}
+	case f.status == http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+	}
+	format, code := "%s", f.status
+	if f.status == http.StatusOK {
+		format, code = `{"type":"ERROR","object":%s}`+"\n", http.StatusGone
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.status)
+	fmt.Fprintf(w, format, fmt.Sprintf( // the client may be gone
+		`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault of the test","reason":%q,"code":%d}`, f.reason, code))
+	return false
 }
 
 // watchOf names what a request watches, "" if it watches nothing: the path and the selectors,

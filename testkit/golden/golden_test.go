@@ -88,7 +88,7 @@ func TestPart(t *testing.T) {
 			Part(t, path, archive, "want", got)
 		}
 	}
-	if got := says(t, false, part("y\n")); !strings.Contains(got, "has no part want") {
+	if got := says(t, false, part("y\n")); !strings.Contains(got, "want differs") {
 		t.Errorf("without the part it says %q", got)
 	}
 	for _, text := range []string{"y\n", "z\n"} {

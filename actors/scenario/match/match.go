@@ -1,7 +1,6 @@
 package match
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -13,79 +12,22 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
 
-// Tree is a map of JSON whose integers stay integers (int64), as in the values of the operator:
-// with encoding/json they would be floats, and 1e+06 in a chart.
-type Tree map[string]any
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *Tree) UnmarshalJSON(data []byte) error {
-	var into map[string]any
-	err := utiljson.Unmarshal(data, &into)
-	*t = into
-	return err
-}
-
-// Value is anything of JSON whose integers stay integers.
-type Value struct{ Any any }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *Value) UnmarshalJSON(data []byte) (err error) {
-	v.Any, err = values.ParseJSON(data)
-	return err
-}
-
-// List is a list, or one element of it.
-type List[T any] []T
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (l *List[T]) UnmarshalJSON(data []byte) error {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return json.Unmarshal(data, (*[]T)(l))
-	}
-	*l = make(List[T], 1)
-	return json.Unmarshal(data, &(*l)[0])
-}
-
 // matchers are what may stand in the place of a value. A map whose keys are all names of matchers
-// is not compared: each of them must match.
-func matchers() map[string]matcher {
-	return map[string]matcher{
-		"$absent":   {"true or false", isOf[bool], matchAbsent},
-		"$anyOrder": {"a list", isOf[[]any], matchAnyOrder},
-		"$contains": {"anything", isAnything, matchContains},
-		"$count":    {"a number", isCount, matchCount},
-		"$jq":       {"a map of jq expressions to their results", isFilters, matchJQ},
-		"$not":      {"anything", isAnything, matchNot},
-		"$regex":    {"a regular expression", isRegex, matchText},
+// is not compared: each of them must match. Each lists why got does not match; an absent key counts as null.
+func matchers() map[string]func(place string, want, got any) []string {
+	return map[string]func(place string, want, got any) []string{
+		"$contains": matchContains, "$count": matchCount, "$jq": matchJQ, "$not": matchNot, "$regex": matchText,
 	}
 }
-
-// matcher is what one key such as $contains does.
-type matcher struct {
-	takes string // what stands next to its key, for errors
-	// check refuses an argument with which it can never match. It is called when a file is read.
-	check func(want any) error
-	// match lists why got does not match; got is absent{} where the compared map has no such key.
-	match func(place string, want, got any) []string
-}
-
-// absent stands for the value of a key that is not there, or is null, while matchers look at it. It
-// is a type of its own because nil is also what JSON has as null.
-type absent struct{}
 
 // AsMatchers reports whether a value is matchers: a map with nothing but names of them, and not an
 // empty one, which is an ordinary map that any map fits.
 func AsMatchers(want any) (map[string]any, bool) {
 	w, ok := want.(map[string]any)
-	if t, isTree := want.(Tree); isTree {
-		w, ok = t, true
-	}
 	if !ok || len(w) == 0 {
 		return nil, false
 	}
@@ -112,15 +54,15 @@ func CheckMatchers(path []string, want any, report func(path []string, text stri
 		names := slices.Sorted(maps.Keys(known))
 		for _, key := range slices.Sorted(maps.Keys(w)) {
 			at := append(slices.Clone(path), key)
-			m, is := known[key]
+			_, is := known[key]
 			_, alone := AsMatchers(w)
 			switch best := values.Nearest(key, names); {
 			case key == "$count" && w["kind"] != nil: // how many objects there must be, not how a field of one is
 			case is && !alone:
 				report(at, fmt.Sprintf("%s is a matcher, but there are other keys next to it; write it below the key that it applies to", key))
 			case is:
-				if err := m.check(w[key]); err != nil {
-					report(at, fmt.Sprintf("%s takes %s: %v", key, m.takes, err))
+				if err := wrongArgument(key, w[key]); err != nil {
+					report(at, key+": "+err.Error())
 				}
 			case strings.HasPrefix(key, "$") && best != "":
 				report(at, fmt.Sprintf("%s is unknown; did you mean %s?", key, best))
@@ -139,13 +81,11 @@ func Difference(place string, want, got any) []string {
 		known := matchers()
 		var list []string
 		for _, key := range slices.Sorted(maps.Keys(asked)) {
-			list = append(list, known[key].match(place, asked[key], got)...)
+			list = append(list, known[key](place, asked[key], got)...)
 		}
 		return list
 	}
 	switch w := want.(type) {
-	case Tree:
-		return Difference(place, map[string]any(w), got)
 	case map[string]any:
 		if g, ok := got.(map[string]any); ok {
 			return mapDifference(place, w, g)
@@ -172,23 +112,11 @@ func Difference(place string, want, got any) []string {
 // keys there are: most often it is misspelt.
 func mapDifference(place string, want, got map[string]any) (list []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		value, exists := got[key]
-		at := keyed(place, key)
-		// Matchers decide themselves what an absent key is worth: $not matches it, $regex does not.
-		if _, ok := AsMatchers(want[key]); ok && (!exists || value == nil) {
-			for _, problem := range Difference(at, want[key], absent{}) {
-				list = append(list, problem+others(got))
+		for _, problem := range Difference(keyed(place, key), want[key], got[key]) {
+			if n := len(got); got[key] == nil && n > 0 && n <= 12 {
+				problem += fmt.Sprintf("; there are %v", slices.Sorted(maps.Keys(got)))
 			}
-			continue
-		}
-		switch {
-		case want[key] == nil && exists && value != nil:
-			list = append(list, fmt.Sprintf("%s must be absent, is %s", at, Short(value)))
-		case want[key] == nil:
-		case !exists:
-			list = append(list, fmt.Sprintf("%s must be %s, is absent%s", at, Short(want[key]), others(got)))
-		default:
-			list = append(list, Difference(at, want[key], value)...)
+			list = append(list, problem)
 		}
 	}
 	return list
@@ -206,69 +134,30 @@ func keyed(place, key string) string {
 	return place + "." + key
 }
 
-// others names the keys of a map, unless they are too many to help.
-func others(got map[string]any) string {
-	if len(got) == 0 || len(got) > 12 {
-		return ""
+// wrongArgument says why a matcher can never match.
+func wrongArgument(name string, want any) (err error) {
+	text, isText := want.(string)
+	asked, _ := want.(map[string]any)
+	n, isNumber := number(want)
+	switch {
+	case name == "$count" && (!isNumber || n < 0 || n != float64(int(n))):
+		return fmt.Errorf("it takes a number, not %s", Short(want))
+	case name == "$regex" && !isText:
+		return fmt.Errorf("it takes a regular expression, not %s", Short(want))
+	case name == "$regex":
+		_, err = regexp.Compile(text)
+	case name == "$jq" && len(asked) == 0:
+		return fmt.Errorf("it takes a map of jq expressions to their results, not %s", Short(want))
+	case name == "$jq":
+		for jq := range asked {
+			_, wrong := hooks.CompileFilter(jq)
+			err = cmp.Or(err, wrong)
+		}
 	}
-	return fmt.Sprintf("; there are %v", slices.Sorted(maps.Keys(got)))
-}
-
-func isAnything(any) error { return nil }
-
-// isOf refuses what is not of a type.
-func isOf[T any](want any) error {
-	if _, ok := want.(T); !ok {
-		return fmt.Errorf("it is %s", Short(want))
-	}
-	return nil
-}
-
-// isCount refuses what is no whole number from 0 on; 2.0 is one.
-func isCount(want any) error {
-	if n, ok := number(want); !ok || n < 0 || n != float64(int(n)) {
-		return fmt.Errorf("it is %s", Short(want))
-	}
-	return nil
-}
-
-func isRegex(want any) error {
-	if err := isOf[string](want); err != nil {
-		return err
-	}
-	_, err := regexp.Compile(want.(string)) //nolint:forcetypeassert // isOf
 	return err
 }
 
-// isFilters refuses what is no map of jq expressions, and expressions that jq does not understand.
-func isFilters(want any) error {
-	asked, ok := want.(map[string]any)
-	if !ok || len(asked) == 0 {
-		return fmt.Errorf("it is %s", Short(want))
-	}
-	for jq := range asked {
-		if _, err := hooks.CompileFilter(jq); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// matchAbsent compares whether there is a value. null counts as absent, as everywhere here.
-func matchAbsent(place string, want, got any) []string {
-	_, isAbsent := got.(absent)
-	isAbsent = isAbsent || got == nil
-	switch {
-	case want == true && !isAbsent:
-		return []string{fmt.Sprintf("%s must be absent, is %s", place, Short(got))}
-	case want == false && isAbsent:
-		return []string{place + " must be there, is absent"}
-	}
-	return nil
-}
-
-// matchNot matches where the value, or the matcher, would differ; an absent key differs from any
-// value.
+// matchNot matches where the value, or the matcher, would differ.
 func matchNot(place string, want, got any) []string {
 	if len(Difference(place, want, got)) == 0 {
 		return []string{fmt.Sprintf("%s must not be %s, is %s", cmp.Or(place, "it"), Short(want), Short(got))}
@@ -279,26 +168,23 @@ func matchNot(place string, want, got any) []string {
 // matchContains looks for a text in a text, or for an element in a list. Several elements are a
 // list.
 func matchContains(place string, want, got any) []string {
-	missing := func(part any) []string {
-		return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), Short(part), Short(got))}
+	has := func(part any) bool {
+		switch g := got.(type) {
+		case string:
+			text, ok := part.(string)
+			return ok && strings.Contains(g, text)
+		case []any:
+			return slices.ContainsFunc(g, func(element any) bool { return len(Difference(place, part, element)) == 0 })
+		}
+		return false
 	}
 	parts, several := want.([]any)
 	if !several {
 		parts = []any{want}
 	}
 	for _, part := range parts {
-		switch g := got.(type) {
-		case string:
-			text, ok := part.(string)
-			if !ok || !strings.Contains(g, text) {
-				return missing(part)
-			}
-		case []any:
-			if !slices.ContainsFunc(g, func(element any) bool { return len(Difference(place, part, element)) == 0 }) {
-				return missing(part)
-			}
-		default:
-			return missing(part)
+		if !has(part) {
+			return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), Short(part), Short(got))}
 		}
 	}
 	return nil
@@ -314,7 +200,7 @@ func matchCount(place string, want, got any) []string {
 		count = len(g)
 	case string:
 		count = utf8.RuneCountInString(g)
-	case absent, nil:
+	case nil:
 	default:
 		return []string{fmt.Sprintf("%s cannot be counted: it is %s", place, Short(got))}
 	}
@@ -324,71 +210,25 @@ func matchCount(place string, want, got any) []string {
 	return nil
 }
 
-// matchAnyOrder finds for each wanted element one of its own. To give each wanted element the first
-// one that is like it is not enough: the comparison is partial, so an element may be like several
-// wanted ones, and be needed by a later one. So take also moves earlier wanted elements to others
-// (augmenting paths in a bipartite graph).
-func matchAnyOrder(place string, want, got any) []string {
-	w, _ := want.([]any)
-	g, ok := got.([]any)
-	if !ok || len(g) != len(w) {
-		return []string{unlike(place, want, got) + " (in any order)"}
-	}
-	owner := make([]int, len(g)) // which wanted element has taken it, from 1; 0: none
-	// take gives wanted element i an element, if need be that of another one which finds another.
-	// tried keeps a search from moving an element twice, so it ends.
-	var take func(i int, tried []bool) bool
-	take = func(i int, tried []bool) bool {
-		for k := range g {
-			if tried[k] || len(Difference(place, w[i], g[k])) > 0 {
-				continue
-			}
-			tried[k] = true
-			if owner[k] == 0 || take(owner[k]-1, tried) {
-				owner[k] = i + 1
-				return true
-			}
-		}
-		return false
-	}
-	for i := range w {
-		if !take(i, make([]bool, len(g))) {
-			return []string{fmt.Sprintf("%s must have the element %s, in any order, is %s", cmp.Or(place, "it"), Short(w[i]), Short(got))}
-		}
-	}
-	return nil
-}
-
-// matchJQ compares what each jq expression yields. An absent value is null for jq.
+// matchJQ compares what each jq expression yields. The filters of hooks take objects only, so the value becomes a field
+// of one.
 func matchJQ(place string, want, got any) (list []string) {
 	asked, _ := want.(map[string]any)
-	if _, isAbsent := got.(absent); isAbsent {
-		got = nil
-	}
 	for _, jq := range slices.Sorted(maps.Keys(asked)) {
 		at := strings.TrimSpace(place + " | " + jq)
-		result, err := filtered(jq, got)
-		if err != nil {
+		var text []byte
+		filter, err := hooks.CompileFilter(".value | " + jq)
+		if err == nil {
+			text, err = filter.Apply(map[string]any{"value": got})
+		}
+		result, wrong := values.ParseJSON(text)
+		if err = cmp.Or(err, wrong); err != nil {
 			list = append(list, fmt.Sprintf("%s: %v", at, err))
 			continue
 		}
 		list = append(list, Difference(at, asked[jq], result)...)
 	}
 	return list
-}
-
-// filtered is what a jq expression yields of a value. The filters of hooks take objects only, so
-// the value becomes a field of one.
-func filtered(jq string, value any) (any, error) {
-	filter, err := hooks.CompileFilter(".value | " + jq)
-	if err != nil {
-		return nil, err
-	}
-	text, err := filter.Apply(map[string]any{"value": value})
-	if err != nil {
-		return nil, err
-	}
-	return values.ParseJSON(text)
 }
 
 // matchText searches a text for the expression; another value is searched as JSON, so that
@@ -403,7 +243,7 @@ func matchText(place string, want, got any) []string {
 	if !ok {
 		text = Short(got)
 	}
-	if _, isAbsent := got.(absent); isAbsent || !expression.MatchString(text) {
+	if got == nil || !expression.MatchString(text) {
 		return []string{fmt.Sprintf("%s must match %s, is %s", cmp.Or(place, "it"), pattern, Short(got))}
 	}
 	return nil
@@ -440,12 +280,9 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// Short is a value for a message: its JSON, cut after 300 bytes.
+// Short is a value for a message: its JSON, cut after 300 bytes. null is said as authors mean it.
 func Short(value any) string {
-	switch v := value.(type) {
-	case Tree:
-		value = map[string]any(v)
-	case absent:
+	if value == nil {
 		return "absent"
 	}
 	data, err := values.JSON(value)

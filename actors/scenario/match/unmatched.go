@@ -2,53 +2,52 @@ package match
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Wanted is an expected run of a hook, or call of a stand-in.
-type Wanted[G any] interface {
-	String() string // for messages
-	Exactly() *int  // exactly so many; nil: one, if there are more, too
-	// Unlike lists how one differs from what is wanted; isIt is false when it is another one
-	// altogether.
-	Unlike(got G) (list []string, isIt bool)
+// Happened is a run of a hook, or a call of a stand-in.
+type Happened interface {
+	String() string
+	// Unlike lists how it differs from what is wanted; isIt is false when it is another one altogether.
+	Unlike(want map[string]any) (list []string, isIt bool)
 }
 
-// Unmatched finds for each entry runs or calls that are like it. An entry without times takes one,
-// so that two equal entries want two; one with times takes all that are like it. Entries choose in
-// their order and the order of runs does not matter, so a narrow entry belongs before a wide one.
-// If none is like an entry, the problem shows the differences of the one that has the fewest.
-func Unmatched[G fmt.Stringer, W Wanted[G]](want []W, got []G, what string) (problems []string) {
+// Unmatched finds for each entry runs of hooks, or calls of stand-ins, that are like it. An entry without times takes
+// one, so that two equal entries want two; one with times takes all that are like it. Entries choose in their order and
+// the order of runs does not matter, so a narrow entry belongs before a wide one. If none is like an entry, the problem
+// shows the differences of the one that has the fewest.
+func Unmatched[G Happened](want []map[string]any, got []G, what string) (problems []string) {
 	left := slices.Clone(got)
 	for i, w := range want {
-		place := fmt.Sprintf("[%d] %s", i, w)
+		times, exactly := number(w["times"])
+		w = maps.Clone(w)
+		delete(w, "times")
+		place := fmt.Sprintf("[%d] %s", i, Short(w))
 		var nearest []string
 		matched := 0
-		for k := 0; k < len(left); k++ {
-			differences, isIt := w.Unlike(left[k])
-			if !isIt {
-				continue
-			}
-			if len(differences) > 0 {
+		left = slices.DeleteFunc(left, func(g G) bool {
+			differences, isIt := g.Unlike(w)
+			switch {
+			case !isIt || matched > 0 && !exactly:
+				return false
+			case len(differences) > 0:
 				if nearest == nil || len(differences) < len(nearest) {
 					nearest = differences
 				}
-				continue
+				return false
 			}
 			matched++
-			left = slices.Delete(left, k, k+1)
-			k--
-			if w.Exactly() == nil {
-				break
-			}
-		}
-		switch times := w.Exactly(); {
-		case times != nil && matched != *times:
-			problems = append(problems, fmt.Sprintf("%s: there must be %d such %ss, there are %d; %s", place, *times, what, matched, were(got)))
-		case times == nil && matched == 0 && nearest != nil:
+			return true
+		})
+		switch {
+		case exactly && matched != int(times):
+			problems = append(problems, fmt.Sprintf("%s: there must be %v such %ss, there are %d; %s", place, times, what, matched, were(got)))
+		case exactly || matched > 0:
+		case nearest != nil:
 			problems = append(problems, fmt.Sprintf("%s: the most similar %s differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
-		case times == nil && matched == 0:
+		default:
 			problems = append(problems, fmt.Sprintf("%s: there is no such %s; %s", place, what, were(got)))
 		}
 	}
@@ -56,7 +55,7 @@ func Unmatched[G fmt.Stringer, W Wanted[G]](want []W, got []G, what string) (pro
 }
 
 // were lists all runs or calls, those that other entries have taken, too.
-func were[G fmt.Stringer](got []G) string {
+func were[G Happened](got []G) string {
 	if len(got) == 0 {
 		return "there was none"
 	}

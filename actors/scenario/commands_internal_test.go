@@ -1,4 +1,4 @@
-package standin
+package scenario
 
 import (
 	"os"
@@ -23,12 +23,12 @@ func TestStandInThatIsKilled(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	s := Commands{dir: t.TempDir(), commands: map[string]Answers{"vault": {{}}}}
-	if err := s.Write(); err != nil {
+	s := commands{dir: t.TempDir(), answers: map[string][]answer{"vault": {{}}}}
+	if err := s.write(); err != nil {
 		t.Fatal(err)
 	}
 	for _, arg := range []string{"killed", "later"} {
-		err := exec.Command(filepath.Join(s.Bin(), "vault"), arg, "and more").Run()
+		err := exec.Command(filepath.Join(s.bin(), "vault"), arg, "and more").Run()
 		if (err != nil) != (arg == "killed") {
 			t.Errorf("%s: %v", arg, err)
 		}

@@ -1,6 +1,7 @@
-package standin
+package scenario
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -18,17 +19,14 @@ import (
 // test does not fill the disk.
 const mostCalls = 1000
 
-// Answers are one answer or a list of them.
-type Answers = match.List[answer]
-
 // answer is what a stand-in for a command writes, and how it exits.
 type answer struct {
-	Args   *string     `json:"args"` // pattern of all, with * and ?; nil: any
-	Stdout match.Value `json:"stdout"`
-	Stderr string      `json:"stderr"`
-	Exit   int         `json:"exit"`
-	Stdin  bool        `json:"stdin"` // read and note it
-	Times  int         `json:"times"` // 0: always
+	Args   *string `json:"args"` // pattern of all, with * and ?; nil: any
+	Stdout any     `json:"stdout"`
+	Stderr string  `json:"stderr"`
+	Exit   int     `json:"exit"`
+	Stdin  bool    `json:"stdin"` // read and note it
+	Times  int     `json:"times"` // 0: always
 }
 
 // call is one of a stand-in for a command.
@@ -42,8 +40,8 @@ type call struct {
 // String is the call in a line.
 func (c call) String() string { return strings.TrimSpace(c.command + " " + strings.Join(c.args, " ")) }
 
-// Commands take the place of the programs that hooks call, by shell scripts that come first in
-// their PATH. (For HTTP servers see HTTP.) A script runs in a process of the hook, perhaps
+// commands take the place of the programs that hooks call, by shell scripts that come first in
+// their PATH. A script runs in a process of the hook, perhaps
 // at the same time as others, so all state is in files:
 //
 //	bin/NAME                   the script
@@ -51,35 +49,30 @@ func (c call) String() string { return strings.TrimSpace(c.command + " " + strin
 //	calls/NAME/K/args          the arguments of call K, from 1, each ended by a zero byte
 //	calls/NAME/K/stdin, unfit  what it read; that it had no answer
 //	calls/NAME/used.I.N        answer I was given N times; only for answers with times
-type Commands struct {
-	dir      string
-	commands map[string]Answers
-	read     map[string]int // how many calls take has returned, by command
+type commands struct {
+	dir     string
+	answers map[string][]answer // by name of the command
+	read    map[string]int      // how many calls take has returned, by command
 }
 
-// NewCommands makes stand-ins with these answers, by name of the command; Write puts them below dir.
-func NewCommands(dir string, commands map[string]Answers) *Commands {
-	return &Commands{dir: dir, commands: commands}
-}
+// bin is the directory of the programs, which belongs into the PATH.
+func (s *commands) bin() string              { return filepath.Join(s.dir, "bin") }
+func (s *commands) notes(name string) string { return filepath.Join(s.dir, "calls", name) }
 
-// Bin is the directory of the programs, which belongs into the PATH.
-func (s *Commands) Bin() string              { return filepath.Join(s.dir, "bin") }
-func (s *Commands) notes(name string) string { return filepath.Join(s.dir, "calls", name) }
-
-// Write makes the programs. Each answer becomes a case of the script, in the order of the test: the
+// write makes the programs. Each answer becomes a case of the script, in the order of the test: the
 // first one that fits and is not used up writes its files and ends the script. What follows the
-// last case is for calls without an answer, which Check reports even if the hook ignores the exit
+// last case is for calls without an answer, which check reports even if the hook ignores the exit
 // code.
-func (s *Commands) Write() error {
+func (s *commands) write() error {
 	s.read = map[string]int{}
-	for name, list := range s.commands {
+	for name, list := range s.answers {
 		notes := s.notes(name)
-		if err := os.MkdirAll(notes, 0o755); err != nil {
+		if err := errors.Join(os.MkdirAll(s.bin(), 0o755), os.MkdirAll(notes, 0o755)); err != nil {
 			return err
 		}
 		script := fmt.Sprintf(standInStart, quoted(os.Getenv("PATH")), quoted(notes), mostCalls, name)
 		for i, a := range list {
-			for stream, text := range map[string]string{"stdout": textOf(a.Stdout.Any), "stderr": textOf(a.Stderr)} {
+			for stream, text := range map[string]string{"stdout": textOf(a.Stdout), "stderr": textOf(a.Stderr)} {
 				if err := os.WriteFile(filepath.Join(notes, fmt.Sprintf("%s.%d", stream, i)), []byte(text), 0o644); err != nil {
 					return err
 				}
@@ -94,19 +87,11 @@ func (s *Commands) Write() error {
 			script += fmt.Sprintf("case \"$*\" in %s) if claim %d %d; then %scat \"$d/stdout.%d\"; cat \"$d/stderr.%d\" >&2; exit %d; fi;; esac\n", pattern, i, a.Times, stdin, i, i, a.Exit)
 		}
 		script += fmt.Sprintf(": >\"$k/unfit\"\necho \"%s: the test has no answer for: $*\" >&2\nexit 1\n", name)
-		if err := s.program(name, script); err != nil {
+		if err := os.WriteFile(filepath.Join(s.bin(), name), []byte(script), 0o755); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// program writes an executable file.
-func (s *Commands) program(name, script string) error {
-	if err := os.MkdirAll(s.Bin(), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(s.Bin(), name), []byte(script), 0o755)
 }
 
 // standInStart notes the call in a directory of its number, and has the function claim ANSWER TIMES,
@@ -168,8 +153,8 @@ func textOf(value any) string {
 // take returns the calls since it was called last, by command, and those of a command in their
 // order. It is called when the operator is idle; a call of a program that a hook has left behind
 // may appear later.
-func (s *Commands) take() (calls []call) {
-	for _, name := range slices.Sorted(maps.Keys(s.commands)) {
+func (s *commands) take() (calls []call) {
+	for _, name := range slices.Sorted(maps.Keys(s.answers)) {
 		for {
 			dir := filepath.Join(s.notes(name), strconv.Itoa(s.read[name]+1))
 			if _, err := os.Stat(dir); err != nil {
@@ -189,59 +174,32 @@ func (s *Commands) take() (calls []call) {
 	return calls
 }
 
-// Call is an expected call of a command.
-type Call struct {
-	Command string      `json:"command"`
-	Args    match.Value `json:"args"` // a pattern, a list, or matchers of the text
-	Stdin   match.Value `json:"stdin"`
-	Times   *int        `json:"times"`
-}
-
-// String names the call for messages.
-func (w Call) String() string {
-	if w.Args.Any == nil {
-		return w.Command
-	}
-	return w.Command + " " + match.Short(w.Args.Any)
-}
-
-// Exactly implements match.Wanted.
-func (w Call) Exactly() *int { return w.Times }
-
-// Unlike implements match.Wanted: another command is another call, other arguments are a difference. A
-// list of arguments is compared one by one, a text with all of them, joined by spaces.
-func (w Call) Unlike(c call) (list []string, isIt bool) {
-	if w.Command != c.command {
+// Unlike implements match.Happened: another command is another call, other arguments are a difference. A list of
+// arguments is compared one by one, a text, which is a pattern, and matchers with all of them, joined by spaces.
+func (c call) Unlike(want map[string]any) (list []string, isIt bool) {
+	if want["command"] != c.command {
 		return nil, false
 	}
-	list = differenceOfText("args", w.Args.Any, strings.Join(c.args, " "))
-	if wanted, ok := w.Args.Any.([]any); ok {
-		args := []any{}
-		for _, a := range c.args {
-			args = append(args, a)
+	all := strings.Join(c.args, " ")
+	switch args := want["args"].(type) {
+	case string:
+		if !likePattern(args, all) {
+			list = append(list, fmt.Sprintf("args must be like %q, is %q", args, all))
 		}
-		list = match.Difference("args", wanted, args)
+	case []any:
+		list = match.Difference("args", args, plain(c.args))
+	case map[string]any:
+		list = match.Difference("args", args, all)
 	}
-	if w.Stdin.Any != nil {
-		list = append(list, match.Difference("stdin", w.Stdin.Any, strings.TrimSuffix(c.stdin, "\n"))...)
+	if stdin, ok := want["stdin"]; ok {
+		list = append(list, match.Difference("stdin", stdin, strings.TrimSuffix(c.stdin, "\n"))...)
 	}
 	return list, true
 }
 
-// differenceOfText compares with a pattern, or with matchers; nil wants nothing.
-func differenceOfText(place string, want any, got string) []string {
-	if pattern, ok := want.(string); ok && !likePattern(pattern, got) {
-		return []string{fmt.Sprintf("%s must be like %q, is %q", place, pattern, got)}
-	}
-	if _, ok := match.AsMatchers(want); ok {
-		return match.Difference(place, want, got)
-	}
-	return nil
-}
-
-// Check compares the calls of stand-ins since the last expect. One that had no answer is a problem
+// check compares the calls of stand-ins since the last expect. One that had no answer is a problem
 // always.
-func (s *Commands) Check(want []Call) (problems []string) {
+func (s *commands) check(want []map[string]any) (problems []string) {
 	calls := s.take()
 	for _, c := range calls {
 		if c.unfit {
@@ -250,37 +208,3 @@ func (s *Commands) Check(want []Call) (problems []string) {
 	}
 	return append(problems, match.Unmatched(want, calls, "call")...)
 }
-
-// Date makes a stand-in for date that shows the clock of the test.
-func (s *Commands) Date() error {
-	return s.program("date", fmt.Sprintf(dateStandIn, quoted(os.Getenv("PATH"))))
-}
-
-// dateStandIn shows the clock of the test to scripts that call date. Calls that do not ask for the
-// time now, such as for that of a file (-r), or in which the test has no clock, go to the real
-// program. GNU date knows -d @SECONDS; where that fails (BSD, macOS), -r SECONDS shows the time,
-// and relative dates are not known. With GNU date, a date such as '1 hour ago' (said) is taken
-// relative to the time of the test, and, if that does not make sense, as it is: it names a day.
-//
-// Its parameter is the PATH on which the real date is.
-const dateStandIn = `#!/bin/sh
-PATH=%s
-for a do
-  case $a in -r | -f | -s | --reference* | --file* | --set*) exec date "$@" ;; esac
-done
-[ -n "${TEST_NOW:-}" ] || exec date "$@"
-date -d @0 >/dev/null 2>&1 || exec date -r "$SOURCE_DATE_EPOCH" "$@"
-said= n=$#
-while [ $n -gt 0 ]; do
-  n=$((n - 1)) a=$1
-  shift
-  case $a in
-  -d | --date) said=${1:-} n=$((n - 1)); shift ;;
-  --date=*) said=${a#--date=} ;;
-  -d?*) said=${a#-d} ;;
-  *) set -- "$@" "$a" ;;
-  esac
-done
-[ -n "$said" ] || exec date -d "@$SOURCE_DATE_EPOCH" "$@"
-date -d "$(date -u -d "@$SOURCE_DATE_EPOCH" '+%%Y-%%m-%%d %%H:%%M:%%S UTC') $said" "$@" 2>/dev/null || exec date -d "$said" "$@"
-`
