@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -118,7 +119,6 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.follow(a.manifest.objects)
-	defer a.op.takes.end()
 	outcome, err := a.run()
 	switch {
 	case err != nil:
@@ -127,7 +127,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		outcome.Objects = h.want(m.Name, outcome.Held.has)
 		outcome.ChartVersion, outcome.AppVersion = outcome.Held.version[0], outcome.Held.version[1]
 	default:
-		outcome.TakenFrom = a.op.takes.names()
+		outcome.TakenFrom = a.op.takenFrom()
 		outcome.Objects, outcome.Ends = h.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
@@ -145,10 +145,9 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.progress, op.giveUp = len(m.Drifted) > 0, m.Progress, m.GiveUp
-	op.takes.orphaned = m.Orphaned
+	op.merge3, op.progress, op.giveUp, op.orphaned = len(m.Drifted) > 0, m.Progress, m.GiveUp, m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
-	return &apply{target: t, others: adoption{target: t}}, nil
+	return &apply{target: t}, nil
 }
 
 // template loads the chart of a module and renders it.
@@ -158,7 +157,7 @@ func (h *home) template(ctx context.Context, op *operation, m *Module) (chart *c
 	if chart, err = h.renderer.load(m); err != nil {
 		return nil, nil, renderProblem(ctx, nil, *m, err)
 	}
-	if manifest, err = h.renderer.render(op, *m, chart, h.recall); err != nil {
+	if manifest, err = h.renderer.render(op, *m, chart, false); err != nil {
 		return nil, nil, renderProblem(ctx, op, *m, err)
 	}
 	return chart, manifest, nil
@@ -174,12 +173,12 @@ type target struct {
 	store    *store // over the state; the state is store.state
 }
 
-// apply is one run of Apply after its manifest is known. others works on the same
-// target: a new state or manifest is in force for both.
+// apply is one run of Apply after its manifest is known.
 type apply struct {
 	*target
-	others   adoption
+	adopts   bool     // the newest revision is Helm's, and equal to what the module renders
 	presumed bool     // the objects were not looked up, and are taken for absent
+	exists   bool     // one of them was not
 	heals    bool     // only objects are put back: the hooks of the chart do not run
 	gone     []Object // left the chart, and are deleted
 	absent   []Object // rendered objects that do not exist
@@ -222,7 +221,7 @@ func (a *apply) run() (Outcome, error) {
 		}
 		if err = a.continued(err); err != nil {
 			a.op.home.records.doubt(a.op.release)
-			a.op.home.renderer.renders.forget(a.op.release)
+			a.op.home.renderer.renders.Delete(a.op.release)
 			return Outcome{}, err
 		}
 	}
@@ -233,6 +232,12 @@ func (a *apply) run() (Outcome, error) {
 func (a *apply) continued(err error) error {
 	var corrupted *corruptedError
 	switch {
+	case a.presumed && a.op.cluster.existing.Load():
+		a.presumed, a.exists = false, true
+		if err := a.checkOwners(); err != nil {
+			return errors.Join(err, a.withdraw())
+		}
+		return a.check() // and install over what exists
 	case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
 		return a.check() // nothing was written
 	case errors.As(err, &corrupted):
@@ -241,10 +246,22 @@ func (a *apply) continued(err error) error {
 	return err
 }
 
+// withdraw takes an install back, the last object first: some of what was presumed absent belongs to another release.
+func (a *apply) withdraw() error {
+	var errs []error
+	for _, info := range slices.Backward(a.op.cluster.made) {
+		_, err := a.op.removeOne(objectOfInfo(info))
+		errs = append(errs, err)
+	}
+	last, _ := a.store.state.Last()
+	_, err := a.store.Delete(last.secret)
+	return errors.Join(append(errs, err)...)
+}
+
 // next decides what to do. A manifest that was recalled has only the names of objects, so before
 // anything is done the chart is rendered, and the decision is made again with that render.
 func (a *apply) next() (Step, string, error) {
-	if err := a.others.read(); err != nil {
+	if err := a.understand(); err != nil {
 		return "", "", err
 	}
 	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
@@ -260,11 +277,10 @@ func (a *apply) next() (Step, string, error) {
 
 // skip ends an operation that has nothing to do, but for the labels of what is taken over.
 func (a *apply) skip(reason string) (Outcome, error) {
-	if a.others.adopts {
-		return a.others.adopt()
+	if a.adopts {
+		return a.adopt()
 	}
 	a.remember()
-	a.tidy()
 	last, _ := a.store.state.Last()
 	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 }
@@ -276,10 +292,10 @@ func (a *apply) check() (err error) {
 	defer func() { ended(err) }()
 	state, err := a.assume()
 	if err != nil {
-		return a.op.namespaceFirst(err)
+		return err
 	}
 	a.store = a.op.store(state)
-	a.store.describe, a.store.files = a.describe, a.names
+	a.store.describe = a.describe
 	if last, _ := state.Last(); a.manifest.record != "" && a.manifest.record != last.id() {
 		if err := a.forReal(); err != nil {
 			return err
@@ -322,7 +338,7 @@ func (a *apply) findAbsent() error {
 // do not exist, which is nearly always true and halves its requests; hooks of the
 // chart and lookup would see the presumption.
 func (a *apply) prepare(step Step) error {
-	if step != StepInstall || len(a.store.state.Revisions) > 0 || a.manifest.hooks || a.manifest.volatile {
+	if step != StepInstall || a.exists || len(a.store.state.Revisions) > 0 || a.manifest.hooks || a.manifest.volatile {
 		return a.checkOwners()
 	}
 	var paths []string
@@ -345,34 +361,11 @@ func (a *apply) reachAll() error {
 	if err := a.op.home.reach(a.manifest.objects); err != nil {
 		return err
 	}
-	earlier := a.store.state.sinceDeployed()
-	if last, ok := a.store.state.Last(); ok && len(earlier) == 0 {
-		earlier = []Revision{last}
-	}
-	for _, r := range earlier {
-		rel, err := a.store.body(r)
-		if err != nil {
-			return err
-		}
-		if err := a.op.home.reachManifests(rel.Manifest); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOwners refuses to take objects from another release (Foreign), before anything is written.
-func (a *apply) checkOwners() error {
-	if a.surveyed {
-		return nil
-	}
-	// What is read here serves the action that follows. Hooks of the chart may
-	// change objects before Helm comes to them.
-	if _, err := a.op.owners(a.manifest.objects, !a.manifest.hooks); err != nil {
+	manifests, err := a.store.manifests()
+	if err != nil {
 		return err
 	}
-	a.surveyed = true
-	return nil
+	return a.op.home.reachManifests(manifests...)
 }
 
 // complete returns why the objects of the release are not all known: an API does not answer, or a
@@ -413,7 +406,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if err := a.op.createNamespace(); err != nil {
 			return Outcome{}, err
 		}
-		rel, err = a.install(nil)
+		rel, err = a.install("")
 	case StepReinstall:
 		rel, err = a.reinstall()
 	default:
@@ -431,7 +424,6 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
 	a.remember()
-	a.tidy()
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
 }
 

@@ -24,18 +24,15 @@ const (
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler for the spellings of HELM_DRIVER that Helm
-// accepts. Its drivers "memory" and "sql" are refused: the first forgets all releases when the
-// process ends, the second keeps them outside of the cluster.
+// accepts.
 func (d *Driver) UnmarshalText(text []byte) error {
 	switch strings.ToLower(string(text)) {
 	case "", "secret", "secrets":
 		*d = SecretDriver
 	case "configmap", "configmaps":
 		*d = ConfigMapDriver
-	case "memory", "sql":
+	default: // memory forgets all releases when the process ends, and sql keeps them outside of the cluster
 		return fmt.Errorf("the driver %q is not supported; records of releases are kept in Secrets (secret) or ConfigMaps (configmap)", text)
-	default:
-		return fmt.Errorf("must be secret or configmap, not %q", text)
 	}
 	return nil
 }

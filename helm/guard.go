@@ -40,11 +40,11 @@ func (a *apply) guard(step Step) error {
 	if err != nil {
 		return err
 	}
-	earlier, err := a.store.sinceDeployed()
+	manifests, err := a.store.manifests()
 	if err != nil {
 		return err
 	}
-	p, err := a.op.compare(append(earlier, newest.Manifest), a.manifest.objects)
+	p, err := a.op.compare(manifests, a.manifest.objects)
 	if err != nil {
 		return err
 	}

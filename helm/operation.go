@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -42,12 +43,13 @@ type operation struct {
 	// unmarked leaves MarkLabel and Options.Labels out: a search for drift must not report their absence on objects
 	// that an older operator, or Helm, has made. They get them with their next revision.
 	unmarked   bool
-	giveUp     <-chan struct{} // Module.GiveUp
-	unserved   []string        // objects of older manifests, whose kinds the API server has in no version
-	takes      takes
-	purge      bool   // it is a Purge
-	keepsData  bool   // objects that hold data are not deleted
-	uninstalls string // the newest manifest of the release that is uninstalled
+	giveUp     <-chan struct{}                    // Module.GiveUp
+	unserved   []Object                           // objects of older manifests, whose kinds the API server has in no version
+	orphaned   func(release string) (bool, error) // Module.Orphaned
+	taken      map[owner]bool                     // whether objects of a release are taken over
+	purge      bool                               // it is a Purge
+	keepsData  bool                               // objects that hold data are not deleted
+	uninstalls string                             // the newest manifest of the release that is uninstalled
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask
@@ -59,6 +61,7 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 		release:   name,
 		log:       h.options.Log.With("release", name),
 		transport: &boundTransport{ctx: ctx, next: h.transport},
+		taken:     map[owner]bool{},
 	}
 	var err error
 	op.capabilities, err = h.kinds.Capabilities(ctx)
@@ -103,15 +106,6 @@ func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
 	return client, nil
 }
 
-// secrets are the texts that no error may show: empty before the first action, whose manifests are
-// the first to be built.
-func (op *operation) secrets() []string {
-	if op.cluster == nil {
-		return nil
-	}
-	return op.cluster.builder.secrets
-}
-
 // store makes the storage driver over the state that was just read. Its requests do not end with
 // the operation: neither its context, which is never cancelled, nor its client, which is that of
 // the home and does not use the transport of the operation.
@@ -127,9 +121,9 @@ func (op *operation) store(state State) *store {
 		objects:  op.home.objects,
 		records:  op.home.records,
 		encoder:  &op.home.encoder,
-		log:      op.log, historyMax: op.home.options.HistoryMax,
-		state:  state,
-		bodies: map[string]*release.Release{},
+		log:      op.log,
+		state:    state,
+		bodies:   map[string]*release.Release{},
 	}
 }
 
@@ -139,9 +133,9 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client := kube.New(getter{op})
 	client.Namespace = op.home.options.Namespace
 	client.Log = op.debug
-	op.cluster = &cluster{Client: client, op: op, builder: &builder{op: op}}
-	releases := storage.Init(s) // keeps all: the store makes room itself
-	releases.Log = op.debug
+	op.cluster = &cluster{Client: client, op: op}
+	releases := storage.Init(s)
+	releases.Log, releases.MaxHistory = op.debug, op.home.options.HistoryMax
 	return &action.Configuration{
 		RESTClientGetter: getter{op},
 		Releases:         releases,
@@ -198,16 +192,16 @@ var (
 // ToRESTConfig returns a configuration bound to the operation.
 func (g getter) ToRESTConfig() (*rest.Config, error) { return g.op.config(), nil }
 
-// ToDiscoveryClient returns the shared discovery.
+// ToDiscoveryClient is not called: the capabilities are known.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	return g.op.home.kinds.Cached(), nil
+	return nil, errors.ErrUnsupported
 }
 
-// ToRESTMapper returns the shared mapper.
-func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.home.kinds.Mapper(), nil }
+// ToRESTMapper is not called: Build maps kinds itself.
+func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return nil, errors.ErrUnsupported }
 
 // ToRawKubeConfigLoader returns the namespace; there is no kubeconfig here.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
-	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.home.options.Namespace}}
-	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
+	of := clientcmdapi.Context{Namespace: g.op.home.options.Namespace}
+	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, &clientcmd.ConfigOverrides{Context: of})
 }

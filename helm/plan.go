@@ -33,11 +33,7 @@ const Uninstalled Action = "uninstalled"
 // Plan returns what Apply would do now. It writes nothing: see dryRun. An error is the one that
 // Apply would return, as far as it can be known before; the changes up to it are returned as well.
 func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
-	home, err := c.homes.wantedBy(ctx, m)
-	if err != nil {
-		return Plan{}, err
-	}
-	trial, err := home.dryRun()
+	trial, err := dry(c.homes.wantedBy(ctx, m))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -61,11 +57,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 // PlanRemoval returns what Uninstall would do now, or, with purge, what Purge would do, which needs
 // only the name of m. Action is empty for a release that does not exist or, in a purge, is not ours.
 func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Plan, error) {
-	home, err := c.homes.holding(ctx, m.Name)
-	if err != nil {
-		return Plan{}, err
-	}
-	trial, err := home.dryRun()
+	trial, err := dry(c.homes.holding(ctx, m.Name))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -82,11 +74,7 @@ func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Pla
 // ignores defaults of the API server and fields of other writers. known is false when an Apply is
 // due anyway, whose changes would not be drift. Objects that are missing are no drift (H13).
 func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
-	home, err := c.homes.wantedBy(ctx, m)
-	if err != nil {
-		return nil, false, err
-	}
-	trial, err := home.dryRun()
+	trial, err := dry(c.homes.wantedBy(ctx, m))
 	if err != nil {
 		return nil, false, err
 	}
@@ -109,10 +97,10 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 		return false, err
 	}
 	a.store = a.op.store(state)
-	if err := a.others.read(); err != nil {
+	if err := a.understand(); err != nil {
 		return false, err
 	}
-	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip || a.others.adopts {
+	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip || a.adopts {
 		return false, nil
 	}
 	_, err = a.take(StepUpgrade, "")

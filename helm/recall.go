@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"regexp"
@@ -36,19 +35,14 @@ type note struct {
 	Ends []int `json:"ends,omitempty"`
 }
 
-// recall returns what was rendered for the newest record of a release from the same inputs; nil
-// when that is not known, so that the chart is rendered. While an API does not answer, what templates ask about kinds
-// may have no answer, so nothing is recalled of a chart that asks. A dry run needs the manifest itself.
-func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
+// recall returns what was rendered for the newest record of a release, from these inputs; nil
+// when that is not known, so that the chart is rendered. A dry run needs the manifest itself.
+func (h *home) recall(op *operation, in input) *rendered {
 	last, ok := h.records.remembered(op.release).Last()
-	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || in.Record != last.id() {
 		return nil
 	}
-	in := h.homes.inputs.of(op.release)
-	if in.Asked != "" && len(h.kinds.Away()) > 0 || in.Record != last.id() || in.Inputs != h.renderer.inputsOf(op, ch, values, in.Asked) {
-		return nil
-	}
-	result := &rendered{checksum: last.Checksum, record: last.id(), ends: map[Object]bool{}}
+	result := &rendered{checksum: last.Checksum, record: last.id(), inputs: in.Inputs, asked: in.Asked, ends: map[Object]bool{}}
 	var n note
 	if json.Unmarshal([]byte(last.note), &n) != nil {
 		return nil
@@ -68,9 +62,8 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 func (t *target) forReal() (err error) {
 	ended := t.module.observed(Template)
 	defer func() { ended(err) }()
-	t.op.home.renderer.renders.forget(t.op.release)
-	nothing := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
-	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, nothing); err != nil {
+	t.op.home.renderer.renders.Delete(t.op.release)
+	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, true); err != nil {
 		return renderProblem(t.op.ctx, t.op, t.module, err)
 	}
 	return nil

@@ -11,8 +11,9 @@ import (
 
 // recalls reports whether the last Apply of a module took the manifest from the record of its release.
 func (f *fixture) recalls(m Module) bool {
-	known := f.client.root.renderer.renders.of(m.Name)
-	return known.result != nil && known.result.record != ""
+	last, _ := f.client.root.renderer.renders.Load(m.Name)
+	known, _ := last.(*rendered)
+	return known != nil && known.record != ""
 }
 
 // H6: after a start, a release that is as it should be is neither rendered nor written, until something has changed.

@@ -53,28 +53,6 @@ type State struct {
 	Revisions []Revision
 }
 
-// surplus returns the oldest revisions that must be deleted so that one more is within a limit; 0
-// is no limit. The deployed one stays however old it is: it is what the next upgrade is compared
-// with.
-func (s State) surplus(limit int) []Revision {
-	var out []Revision
-	deployed := -1 // index of the newest one
-	for i, r := range s.Revisions {
-		if r.Status == release.StatusDeployed {
-			deployed = i
-		}
-	}
-	for i, r := range s.Revisions {
-		if limit == 0 || len(s.Revisions)-len(out) < limit {
-			break
-		}
-		if i != deployed {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // id names a record in the version that was read.
 func (r Revision) id() string { return string(r.uid) + "@" + r.resourceVersion }
 
@@ -86,21 +64,16 @@ func (s State) Last() (Revision, bool) {
 	return s.Revisions[len(s.Revisions)-1], true
 }
 
-// sinceDeployed returns the revisions that Helm ignores when the newest one failed: those after the
-// last one that was deployed, and that one itself, newest first. Objects of all of them may exist.
-// A superseded revision was deployed, too. It is empty when the newest revision is deployed.
-func (s State) sinceDeployed() []Revision {
-	var out []Revision
+// effective returns the revisions whose objects may exist, newest first: the newest one, and if that is not deployed,
+// those before it, up to the last one that was. Helm ignores those in between. A superseded revision was deployed, too.
+func (s State) effective() (all []Revision) {
 	for _, r := range slices.Backward(s.Revisions) {
-		if r.Status == release.StatusDeployed && len(out) == 0 {
-			return nil
-		}
-		out = append(out, r)
+		all = append(all, r)
 		if r.Status == release.StatusDeployed || r.Status == release.StatusSuperseded {
 			break
 		}
 	}
-	return out
+	return all
 }
 
 // installs reports whether the newest revision is of an install: there is none before it, or what
@@ -182,15 +155,6 @@ func (r *records) readAll(ctx context.Context) (listing, error) {
 	return r.list(ctx, "owner in (helm, "+pointerOwner+")", func(states map[string]State) {
 		r.known, r.listed, r.used = maps.Clone(states), began, map[string]bool{}
 	})
-}
-
-// copied is a memory for a dry run: it begins with what is known, and gets the pretended writes.
-func (r *records) copied() *records {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := newRecords(r.client, r.driver, r.namespace)
-	c.known, c.listed, c.used = maps.Clone(r.known), r.listed, maps.Clone(r.used)
-	return c
 }
 
 // wrote remembers the revisions of a release after one was written or deleted by us.

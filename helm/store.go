@@ -35,6 +35,14 @@ func (e *corruptedError) Error() string {
 // Unwrap returns the cause.
 func (e *corruptedError) Unwrap() error { return e.err }
 
+// unlessCorrupted is err, and nil for a record that cannot be read.
+func unlessCorrupted(err error) error {
+	if _, corrupted := errors.AsType[*corruptedError](err); corrupted {
+		return nil
+	}
+	return err
+}
+
 // recordKey is the key of a record's body in its Secret or ConfigMap.
 const recordKey = "release"
 
@@ -46,8 +54,8 @@ const recordKey = "release"
 //     so of two writers one loses instead of both winning;
 //   - a corrupted body is an error with the name of the secret, where Helm's
 //     driver skips it without an error, and then fails forever on the existing name;
-//   - templates and files of the chart are not stored, but for names: no command of
-//     Helm reads them, and they are what makes records too large.
+//   - templates and files of the chart are not stored: no command of Helm reads them,
+//     and they are what makes records too large.
 type store struct {
 	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
 	stopped func() error    // why nothing may be deleted any more
@@ -58,12 +66,10 @@ type store struct {
 	state   State                       // as it was read, with what this operation has written since
 	bodies  map[string]*release.Release // by name of the secret; Helm changes them in place
 
-	operator   string                        // whose records they are, where those of other operators may lie; else empty
-	historyMax int                           // revisions kept; 0 keeps all
-	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
-	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
-	files      func() []*chart.File          // of a new revision, by name alone; nil: none
-	writing    int                           // the revision that was created last; 0 for none
+	operator string                        // whose records they are, where those of other operators may lie; else empty
+	checksum func(*release.Release) string // of a new revision, where it is known only then; or nil
+	describe func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
+	writing  int                           // the revision that was created last; 0 for none
 }
 
 var _ driver.Driver = (*store)(nil)
@@ -127,7 +133,6 @@ func (s *store) Create(key string, rel *release.Release) error {
 	}
 	secret.Labels["createdAt"] = now()
 	secret.Labels[revisionLabel] = strconv.Itoa(rel.Version)
-	s.prune()
 	created, err := s.objects.Create(s.ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
@@ -203,16 +208,6 @@ func (s *store) drop(c *corruptedError, then string) error {
 	return err
 }
 
-// prune deletes the oldest revisions, so that one more is within the limit (H7). What could not be deleted is no
-// reason to stop: the next revision tries again.
-func (s *store) prune() {
-	for _, r := range s.state.surplus(s.historyMax) {
-		if _, err := s.Delete(r.secret); err != nil {
-			s.log.Warn("an old release record stays for now", "err", err)
-		}
-	}
-}
-
 // keep takes over what the API server has stored, for the next step and for the memory of records.
 func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
 	_, revision, err := revisionOf(&secret.ObjectMeta)
@@ -271,11 +266,7 @@ func customLabels(all map[string]string) map[string]string {
 func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
 	stored := *rel
 	if rel.Chart != nil {
-		files := namesOnly(rel.Chart.Files)
-		if s.files != nil && rel.Version == s.writing {
-			files = s.files()
-		}
-		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values, Files: files}
+		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
 	}
 	data, err := s.encoder.encode(&stored)
 	if err != nil {
@@ -319,17 +310,17 @@ func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 
 func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }
 
-// sinceDeployed are the manifests of the last deployed revision and of those since; none when the
-// newest is deployed.
-func (s *store) sinceDeployed() (manifests []string, err error) {
-	for _, r := range s.state.sinceDeployed() {
+// manifests are what the release may have in the cluster: the manifest of the newest revision, and, if that is not
+// deployed, those since the last deployed one. None without a record.
+func (s *store) manifests() (all []string, err error) {
+	for _, r := range s.state.effective() {
 		rel, err := s.body(r)
 		if err != nil {
 			return nil, err
 		}
-		manifests = append(manifests, rel.Manifest)
+		all = append(all, rel.Manifest)
 	}
-	return manifests, nil
+	return all, nil
 }
 
 // unlock marks an interrupted revision as failed, and does nothing else. The

@@ -14,7 +14,7 @@ const takenChart = `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: shared}
-data: {same: a, dropped: b}
+data: {same: a}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -96,7 +96,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("taken from %q", outcome.TakenFrom)
 	}
 	f.wantOwner("data", data, "renamed")
-	if got := f.configMap("shared"); got["added"] != "c" || got["dropped"] != "" {
+	if got := f.configMap("shared"); got["added"] != "c" {
 		t.Errorf("the object that was taken over has %v", got)
 	}
 	if existed, err := f.client.Purge(t.Context(), "old", Purging{Claimed: f.claimedBy(renamed)}); err != nil || !existed {
@@ -108,7 +108,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	f.wantOwner("data", data, "renamed")
 	f.wantOwner("old-data", oldData, "old")
-	if log := f.log.String(); !strings.Contains(log, "objects with data stay") || !strings.Contains(log, f.namespace+"/old-data") || strings.Count(log, "objects are taken over") != 1 {
+	if log := f.log.String(); !strings.Contains(log, "objects with data stay") || !strings.Contains(log, f.namespace+"/old-data") {
 		t.Errorf("the log is\n%s", log)
 	}
 	f.apply(renamed, Skipped, 1)

@@ -60,16 +60,20 @@ func (t *target) labels() map[string]string {
 
 // recorded is the checksum of what Helm has rendered for a record, which Helm does after us: a
 // chart that makes a password, and looks it up later, has made another one for the record than for
-// our checksum. The manifest of the record is taken apart where Helm has joined it.
+// our checksum.
 func (r *renderer) recorded(rel *release.Release) string {
+	return r.sum(manifestsIn(rel), slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
+}
+
+// manifestsIn takes the manifest of a record apart where Helm has joined it.
+func manifestsIn(rel *release.Release) (manifests []releaseutil.Manifest) {
 	const begin = "---\n# Source: "
-	var manifests []releaseutil.Manifest
 	for text := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSuffix(rel.Manifest, "\n"), begin), "\n"+begin) {
 		if name, content, ok := strings.Cut(text, "\n"); ok {
 			manifests = append(manifests, releaseutil.Manifest{Name: name, Content: content})
 		}
 	}
-	return r.sum(manifests, slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
+	return manifests
 }
 
 // buildOf identifies a build of the operator: another build may render differently, for example

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -96,11 +95,11 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	if there && section != nil && !isMap {
 		return nil, fmt.Errorf("the values of the chart in %s are a map; the section %s is a list", c.module.Where(), c.module.Key)
 	}
-	top := map[string]any{}
-	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
-		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
+	top := floatsIn(own)
+	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 { // else a chart that has no global sees none, as with Helm
+		top = chartutil.MergeTables(top, map[string]any{globalKey: floatsIn(shared)})
 	}
-	return floatsIn(over(top, own)), nil
+	return top, nil
 }
 
 // Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that the values
@@ -119,22 +118,6 @@ func (c *Chart) Validate(merged map[string]any) error {
 		return fmt.Errorf("values of the chart: %w", err)
 	}
 	return chartutil.ValidateAgainstSchema(use, values)
-}
-
-// over merges maps at all depths; above wins. Neither is changed, and the result shares their
-// parts.
-func over(below, above map[string]any) map[string]any {
-	out := make(map[string]any, len(below)+len(above))
-	maps.Copy(out, below)
-	for key, value := range above {
-		lower, ok1 := out[key].(map[string]any)
-		upper, ok2 := value.(map[string]any)
-		if ok1 && ok2 {
-			value = over(lower, upper)
-		}
-		out[key] = value
-	}
-	return out
 }
 
 // floatsIn copies a map of values, with all its numbers as float64.
@@ -172,20 +155,19 @@ func floats(value any) any {
 }
 
 // globalNextTo reads the section global in the values.yaml of a module whose chart is in chart/. In
-// the other form the file belongs to the chart, and Helm reads it. data is the whole file; nil without one.
-func globalNextTo(m Module) (global map[string]any, data []byte, err error) {
+// the other form the file belongs to the chart, and Helm reads it.
+func globalNextTo(m Module) (global map[string]any, err error) {
 	file := filepath.Join(m.Dir, "values.yaml")
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, m.unread("values file of", err)
-	case !info.Mode().IsRegular():
-		return nil, nil, irregular(m.Shows(file))
+		return nil, nil
+	case err == nil && !info.Mode().IsRegular():
+		return nil, irregular(m.Shows(file))
 	}
-	if data, err = os.ReadFile(file); err != nil {
-		return nil, nil, m.unread("values file of", err)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, m.unread("values file of", err)
 	}
 	err = manifest.Check(string(data))
 	var content struct {
@@ -195,7 +177,7 @@ func globalNextTo(m Module) (global map[string]any, data []byte, err error) {
 		err = yaml.Unmarshal(data, &content)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", m.Shows(file), err)
+		return nil, fmt.Errorf("%s: %w", m.Shows(file), err)
 	}
-	return content.Global, data, nil
+	return content.Global, nil
 }

@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -16,13 +15,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Options configure a Follower. All but Log are required.
+// Options configure a Follower. All are required.
 type Options struct {
 	Client dynamic.Interface
 	// Report is called when the health of an object has changed, and for the first one that is
 	// known. It must return at once, and must not call the Follower, whose lock is held.
 	Report func(schema.GroupKind, types.NamespacedName, Health)
-	Log    *slog.Logger // nil discards
 }
 
 const (
@@ -41,7 +39,6 @@ type Follower struct {
 
 	mu      sync.Mutex
 	objects map[object]*followed
-	denied  map[schema.GroupKind]bool // it was logged that they cannot be read
 }
 
 type object struct {
@@ -59,13 +56,7 @@ type followed struct {
 
 // NewFollower makes a follower that reads nothing until Run.
 func NewFollower(o Options) *Follower {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Follower{
-		options: o, queue: workqueue.NewTypedDelayingQueue[object](),
-		objects: map[object]*followed{}, denied: map[schema.GroupKind]bool{},
-	}
+	return &Follower{options: o, queue: workqueue.NewTypedDelayingQueue[object](), objects: map[object]*followed{}}
 }
 
 // Run reads what Changed names, until ctx ends.
@@ -178,24 +169,9 @@ func (f *Follower) read(ctx context.Context, o object) {
 	if now != of { // whoever has changed it has queued it
 		return
 	}
-	if f.learn(o, now, health); err == nil {
-		now.version = live.GetResourceVersion()
-	}
-	if f.failed(of.mapping, err); err != nil {
+	if f.learn(o, now, health); err != nil {
 		f.queue.AddAfter(o, retryPause)
-	}
-}
-
-// failed logs the first of consecutive failures of a kind. The caller holds the lock.
-func (f *Follower) failed(m *meta.RESTMapping, err error) {
-	kind := m.GroupVersionKind.GroupKind()
-	was := f.denied[kind]
-	if f.denied[kind] = err != nil; err == nil || was {
 		return
 	}
-	fix := "they are read again at intervals"
-	if apierrors.IsForbidden(err) {
-		fix = "grant get and list of this kind to see it"
-	}
-	f.options.Log.Warn("health of objects of releases is unknown: "+fix, "resource", m.Resource.GroupResource().String(), "err", err)
+	now.version = live.GetResourceVersion()
 }
