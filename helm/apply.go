@@ -25,8 +25,6 @@ type Module struct {
 	// Began is called at the beginning of each operation of an Apply, and what it returns at its
 	// end. Optional.
 	Began func(Operation) (ended func(error))
-	// Progress is called when another object of all is written, also from several goroutines; nil: by no one.
-	Progress func(done, total int)
 	// Drifted are objects that Drift reported: Apply sets all fields again that the chart sets,
 	// also in custom resources, for which Helm compares only manifests (operation.merge3).
 	Drifted []Object
@@ -80,8 +78,6 @@ type Outcome struct {
 	AppVersion string
 	// Unstable: the chart renders differently from the same inputs, so the release was left as it is.
 	Unstable bool
-	// TakenFrom are releases without a module whose objects the release has now, sorted.
-	TakenFrom []string
 	// Held is why a person must allow the upgrade; nil otherwise. Objects are what the release has then.
 	Held *Hold
 }
@@ -125,9 +121,10 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	case outcome.Held != nil:
 		h.follow(outcome.Held.has)
 		outcome.Objects = h.want(m.Name, outcome.Held.has)
-		outcome.ChartVersion, outcome.AppVersion = outcome.Held.version[0], outcome.Held.version[1]
+		if has := outcome.Held.metadata; has != nil {
+			outcome.ChartVersion, outcome.AppVersion = has.Version, has.AppVersion
+		}
 	default:
-		outcome.TakenFrom = a.op.takenFrom()
 		outcome.Objects, outcome.Ends = h.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
@@ -145,7 +142,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.progress, op.giveUp, op.orphaned = len(m.Drifted) > 0, m.Progress, m.GiveUp, m.Orphaned
+	op.merge3, op.giveUp, op.orphaned = len(m.Drifted) > 0, m.GiveUp, m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t}, nil
 }
@@ -265,7 +262,11 @@ func (a *apply) next() (Step, string, error) {
 		return "", "", err
 	}
 	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-	step, reason = insist(step, reason, a.module.Drifted)
+	if n := len(a.module.Drifted); step == StepSkip && n > 0 { // any other step puts them back, too
+		if step, reason = StepUpgrade, a.module.Drifted[0].String()+" was changed by others"; n > 1 {
+			reason += fmt.Sprintf(", and %d more", n-1)
+		}
+	}
 	if step != StepSkip && a.manifest.record != "" {
 		if err := a.forReal(); err != nil {
 			return "", "", err
@@ -352,27 +353,21 @@ func (a *apply) prepare(step Step) error {
 	return nil
 }
 
-// reachAll refuses to begin a step when the API of an object does not answer: of one in the chart,
-// or of one that has left the chart, because the new record would not list it any more (P13).
-func (a *apply) reachAll() error {
-	if len(a.op.home.kinds.Away()) == 0 {
-		return nil
-	}
-	if err := a.op.home.reach(a.manifest.objects); err != nil {
-		return err
-	}
-	manifests, err := a.store.manifests()
-	if err != nil {
-		return err
-	}
-	return a.op.home.reachManifests(manifests...)
-}
-
-// complete returns why the objects of the release are not all known: an API does not answer, or a
-// template has lost its content.
+// complete returns why the objects of the release are not all known: the API of an object does not answer, of one in the
+// chart, or of one that has left the chart, because the new record would not list it any more (P13); or a template has
+// lost its content.
 func (a *apply) complete(Step) error {
-	if err := a.reachAll(); err != nil {
-		return err
+	if len(a.op.home.kinds.Away()) > 0 {
+		manifests, err := a.store.manifests()
+		if err == nil {
+			err = a.op.home.reach(a.manifest.objects)
+		}
+		if err == nil {
+			err = a.op.home.reachManifests(manifests...)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return a.emptied()
 }

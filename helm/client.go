@@ -71,7 +71,7 @@ func New(o Options) (*Client, error) {
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	all, err := c.homes.list(ctx)
 	if err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Err: err}
+		return nil, classify(ctx, "", nil, err)
 	}
 	return all, nil
 }

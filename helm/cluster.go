@@ -91,7 +91,7 @@ func (op *operation) build(text string, strict bool) (kube.ResourceList, error) 
 	for _, o := range objects {
 		op.label(o, strict)
 		if served, err := op.home.kinds.Served(o.GroupVersionKind()); err == nil && !strict {
-			o.SetGroupVersionKind(served)
+			o.SetGroupVersionKind(served.GroupVersionKind)
 		}
 		info, err := op.info(o)
 		switch {
@@ -212,7 +212,6 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 func (k *cluster) updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
 	all := &kube.Result{}
 	var refused []error
-	var done atomic.Int64
 	for _, same := range byKind(target) {
 		results := make([]*kube.Result, len(same))
 		errs := make([]error, len(same))
@@ -222,9 +221,6 @@ func (k *cluster) updateByKind(original, target kube.ResourceList, change func(o
 			group.Go(func() error {
 				one := kube.ResourceList{info}
 				results[i], errs[i] = change(original.Intersect(one), one)
-				if n := int(done.Add(1)); k.op.progress != nil {
-					k.op.progress(n, len(target))
-				}
 				return nil
 			})
 		}

@@ -57,11 +57,8 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 			if err != nil {
 				return past{}, err
 			}
-			o.GVK = served
-			r, m, err := l.resolve(o)
-			if err != nil {
-				return past{}, err
-			}
+			o.GVK = served.GroupVersionKind
+			r, _, _ := l.resolve(o)
 			if seen[r] {
 				continue
 			}
@@ -69,7 +66,7 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 				p.stays = append(p.stays, o)
 				continue
 			}
-			o.Namespace, o.GVK = r.Namespace, m.GroupVersionKind
+			o.Namespace = r.Namespace
 			fate, err := op.fateOf(o)
 			if err != nil {
 				return past{}, err

@@ -21,9 +21,7 @@ func (t *target) emptied() error {
 		if err != nil {
 			return err
 		}
-		lost := charts.Lost(contentIn(rel), has, func(dir string) bool {
-			return t.chart.Any(func(data []byte) bool { return charts.Reads(data, dir) })
-		})
+		lost := charts.Lost(contentIn(rel), has, func(string) bool { return false })
 		if lost == "" {
 			continue
 		}

@@ -137,17 +137,6 @@ func cause(ctx context.Context, kind Kind, err error) error {
 	return err
 }
 
-// readKind is the kind of an error of a plain read.
-func readKind(ctx context.Context, err error) Kind {
-	switch {
-	case ctx.Err() != nil:
-		return Cancelled
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return Invalid
-	}
-	return Unavailable
-}
-
 // isUnavailable recognises answers, and missing answers, that are not a verdict on
 // the request itself.
 func isUnavailable(err error) bool {
@@ -180,7 +169,7 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	case f.code == http.StatusConflict:
 		return Conflict
 	case f.code == http.StatusUnprocessableEntity, f.code == http.StatusBadRequest, f.code == http.StatusForbidden,
-		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsRequestEntityTooLargeError(err):
+		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsRequestEntityTooLargeError(err):
 		return Invalid
 	}
 	return Failed

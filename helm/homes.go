@@ -186,7 +186,7 @@ func (h *homes) readPointers(ctx context.Context) error {
 // holding returns the home of the namespace that holds a release: without a pointer, that of the operator.
 func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	if err := h.readPointers(ctx); err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
+		return nil, classify(ctx, release, nil, err)
 	}
 	return h.in(h.pointed(release))
 }
@@ -225,10 +225,7 @@ func (h *home) isOurs(ctx context.Context, release string) (is bool, err error) 
 		op := &operation{ctx: ctx, home: h, release: release, log: h.options.Log}
 		is, err = op.store(state).ours()
 	}
-	if err != nil {
-		return false, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
-	}
-	return is, nil
+	return is, classify(ctx, release, nil, err)
 }
 
 // point records where a release is, before anything of it is written: a crash in between leaves a
@@ -246,12 +243,7 @@ func (op *operation) point(s State) error {
 	if h.dry != nil || h.homes.pointed(op.release) == h.options.Namespace {
 		return nil
 	}
-	root := h.homes.root.objects
-	_, err := root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of a release that is gone; its label may name another namespace
-		_, err = root.Update(op.ctx, h.pointer(op.release), metav1.UpdateOptions{})
-	}
-	if err != nil {
+	if err := put(op.ctx, h.homes.root.objects, h.pointer(op.release)); err != nil {
 		return fmt.Errorf("record in namespace %s that the release is in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
 	}
 	h.homes.noted(op.release, h.options.Namespace)

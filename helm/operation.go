@@ -35,7 +35,6 @@ type operation struct {
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
 	clients      map[schema.GroupVersion]rest.Interface // by group and version, made when first needed
-	progress     func(done, total int)                  // Module.Progress
 	cluster      *cluster                               // of the action that runs or ran last
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
@@ -66,7 +65,7 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 	var err error
 	op.capabilities, err = h.kinds.Capabilities(ctx)
 	if err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+		return nil, classify(ctx, name, nil, err)
 	}
 	return op, nil
 }
@@ -110,21 +109,15 @@ func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
 // the operation: neither its context, which is never cancelled, nor its client, which is that of
 // the home and does not use the transport of the operation.
 func (op *operation) store(state State) *store {
-	operator := ""
-	if !op.home.isRoot() {
-		operator = op.home.homes.root.options.Namespace
+	return &store{op: op, ctx: context.WithoutCancel(op.ctx), state: state, bodies: map[string]*release.Release{}}
+}
+
+// operator is the namespace whose records these are, where those of other operators may lie; else empty.
+func (op *operation) operator() string {
+	if op.home.isRoot() {
+		return ""
 	}
-	return &store{
-		operator: operator,
-		ctx:      context.WithoutCancel(op.ctx),
-		stopped:  op.ctx.Err,
-		objects:  op.home.objects,
-		records:  op.home.records,
-		encoder:  &op.home.encoder,
-		log:      op.log,
-		state:    state,
-		bodies:   map[string]*release.Release{},
-	}
+	return op.home.homes.root.options.Namespace
 }
 
 // configuration makes what Helm's actions work with: new for each action,
@@ -142,7 +135,7 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 		KubeClient:       op.cluster,
 		Capabilities:     op.capabilities,
 		Log:              op.debug,
-		HookOutputFunc:   op.hookOutput,
+		HookOutputFunc:   func(string, string, string) io.Writer { return io.Discard },
 	}, op.cluster
 }
 
@@ -161,23 +154,6 @@ func (op *operation) debug(format string, args ...any) {
 	if op.log.Enabled(op.ctx, slog.LevelDebug) {
 		op.log.Debug(strings.TrimSpace(fmt.Sprintf(format, args...)))
 	}
-}
-
-// hookOutput takes the output of hook pods whose annotation asks for it.
-func (op *operation) hookOutput(namespace, pod, container string) io.Writer {
-	return lineWriter(func(line string) {
-		op.log.Info("output of a Helm hook", "namespace", namespace, "pod", pod, "container", container, "line", line)
-	})
-}
-
-type lineWriter func(line string)
-
-// Write implements io.Writer.
-func (w lineWriter) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		w(strings.TrimRight(line, "\r\n"))
-	}
-	return len(p), nil
 }
 
 // getter gives Helm the shared parts, and connections that end with the

@@ -3,7 +3,6 @@ package helm
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -105,18 +104,6 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	}
 	_, err = a.take(StepUpgrade, "")
 	return true, err
-}
-
-// insist makes an upgrade of StepSkip when objects have drifted. Any other step puts them back,
-// too.
-func insist(step Step, reason string, drifted []Object) (Step, string) {
-	switch {
-	case step != StepSkip || len(drifted) == 0:
-		return step, reason
-	case len(drifted) == 1:
-		return StepUpgrade, fmt.Sprintf("%s was changed by others", drifted[0])
-	}
-	return StepUpgrade, fmt.Sprintf("%s and %d more were changed by others", drifted[0], len(drifted)-1)
 }
 
 // hooksOf lists the hooks of a release that an action runs, with the events of that action only.

@@ -10,6 +10,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -135,10 +136,9 @@ type inputs struct {
 	objects recordObjects
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	known   map[string]input // by release; nil: not read yet
-	version string           // resourceVersion of the object; empty: there is none
-	due     *time.Timer      // nil: nothing is to be written
+	mu    sync.Mutex
+	known map[string]input // by release; nil: not read yet
+	due   *time.Timer      // nil: nothing is to be written
 }
 
 // input is what one record was rendered from.
@@ -162,9 +162,8 @@ func (i *inputs) listed(object *metav1.ObjectMeta) {
 	if i.known != nil {
 		return
 	}
-	i.known, i.version = map[string]input{}, ""
+	i.known = map[string]input{}
 	if object != nil {
-		i.version = object.ResourceVersion
 		_ = json.Unmarshal([]byte(object.Annotations[inputsAnnotation]), &i.known) // of a broken one nothing is known
 	}
 }
@@ -194,22 +193,21 @@ func (i *inputs) write() {
 	if err != nil || len(data) > maxInputs {
 		return
 	}
-	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
-		Annotations: map[string]string{inputsAnnotation: string(data)},
-	}}
-	ctx := context.Background() // requests have limits of their own
-	var written *corev1.Secret
-	if i.version == "" {
-		written, err = i.objects.Create(ctx, object, metav1.CreateOptions{})
-	} else {
-		written, err = i.objects.Update(ctx, object, metav1.UpdateOptions{})
-	}
+	err = put(context.Background(), i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ // requests have limits of their own
+		Name: inputsName, Labels: map[string]string{"owner": pointerOwner}, Annotations: map[string]string{inputsAnnotation: string(data)},
+	}})
 	if err != nil {
 		i.known = nil
 		i.log.Debug("the inputs of releases cannot be written; their charts are rendered at the next start",
 			"object", inputsName, "err", err)
-		return
 	}
-	i.version = written.ResourceVersion
+}
+
+// put writes an object that holds no record, whatever it was before.
+func put(ctx context.Context, objects recordObjects, o *corev1.Secret) error {
+	_, err := objects.Update(ctx, o, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = objects.Create(ctx, o, metav1.CreateOptions{})
+	}
+	return err
 }

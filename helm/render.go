@@ -264,9 +264,6 @@ func renderProblem(ctx context.Context, op *operation, m Module, err error) erro
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 	shown := publicText(Render, nil, text)
-	if own, ok := errors.AsType[valueless](err); ok {
-		shown = own.Error()
-	}
 	where := "chart in " + m.chart().Where() + ": "
 	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: where + shorten(text), public: where + shown, cause: err}}
 }

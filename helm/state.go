@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 )
@@ -104,10 +102,6 @@ func newRecords(client metadata.Interface, driver Driver, namespace string) *rec
 	return &records{client: client, driver: driver, namespace: namespace, known: map[string]State{}, used: map[string]bool{}}
 }
 
-func (r *records) objects() metadata.ResourceInterface {
-	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
-}
-
 // listAge is how long a list may serve runs. After that each run reads its own records, to see what a person has done.
 const listAge = time.Minute
 
@@ -142,7 +136,7 @@ func (r *records) stateOf(name string) State {
 
 // reread lists the records of a release consistently, without trusting the memory.
 func (r *records) reread(ctx context.Context, name string) (State, error) {
-	found, err := r.list(ctx, releaseSelector(name).String(), func(states map[string]State) { r.known[name] = states[name] })
+	found, err := r.list(ctx, "owner=helm,name="+name, func(states map[string]State) { r.known[name] = states[name] })
 	return State{Release: name, Revisions: found.states[name].Revisions}, err
 }
 
@@ -185,7 +179,7 @@ func (r *records) list(ctx context.Context, selector string, remember func(map[s
 	r.mu.Lock()
 	before := r.writes
 	r.mu.Unlock()
-	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := r.client.Resource(r.driver.Resource()).Namespace(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return listing{}, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
 	}
@@ -209,7 +203,7 @@ func listingOf(records []metav1.PartialObjectMetadata) listing {
 		if m.Labels["owner"] == pointerOwner && m.Labels["name"] != "" && m.Labels[pointerNamespace] != "" {
 			found.pointers[m.Labels["name"]] = m.Labels[pointerNamespace]
 		}
-		if name, revision, err := revisionOf(m); err == nil { // else it only looks like one of Helm
+		if name, revision, ok := revisionOf(m); ok { // else it only looks like one of Helm
 			found.states[name] = State{Release: name, Revisions: append(found.states[name].Revisions, revision)}
 		}
 	}
@@ -219,19 +213,13 @@ func listingOf(records []metav1.PartialObjectMetadata) listing {
 	return found
 }
 
-func releaseSelector(name string) labels.Set {
-	return labels.Set{"owner": "helm", "name": name}
-}
-
-var errNotARecord = errors.New("not a release record")
-
-// revisionOf reads the labels of a release record. A checksum that was copied from another revision
+// revisionOf reads the labels of an object, if it is a release record. A checksum that was copied from another revision
 // does not count (revisionLabel).
-func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
+func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, ok bool) {
 	version, err := strconv.Atoi(m.Labels["version"])
 	name = m.Labels["name"]
 	if err != nil || name == "" || !strings.HasPrefix(m.Name, "sh.helm.release.v1.") {
-		return "", Revision{}, errNotARecord
+		return "", Revision{}, false
 	}
 	r = Revision{
 		Version:         version,
@@ -246,5 +234,5 @@ func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
 	if of, ok := m.Labels[revisionLabel]; ok && of != m.Labels["version"] {
 		r.Checksum = ""
 	}
-	return name, r, nil
+	return name, r, true
 }

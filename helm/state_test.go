@@ -32,9 +32,9 @@ func TestRevisionOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			release, r, err := revisionOf(&metav1.ObjectMeta{Name: tt.secret, Labels: tt.labels})
-			if (err == nil) != tt.ok {
-				t.Fatalf("error = %v", err)
+			release, r, ok := revisionOf(&metav1.ObjectMeta{Name: tt.secret, Labels: tt.labels})
+			if ok != tt.ok {
+				t.Fatalf("is a record: %v", ok)
 			}
 			if tt.ok && (release != "m" || r.Version != 2 || r.Checksum != tt.checksum) {
 				t.Errorf("revision = %s %+v", release, r)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,15 +29,14 @@ const (
 // owner is the release an object belongs to; zero: none.
 type owner struct{ name, namespace string }
 
-// survey reads the owners of those objects that exist. It reads them whole, with the request that Helm's
+// survey reads the owners of objects; zero for one that does not exist. It reads them whole, with the request that Helm's
 // actions make a moment later, so that the transport can answer that one from memory (keepReads).
 // Objects of unknown kinds, and those that may not be read, are left out: Helm reports them.
-func (op *operation) survey(objects []Object) (map[Object]owner, error) {
-	var mu sync.Mutex
-	owners := map[Object]owner{}
+func (op *operation) survey(objects []Object) ([]owner, error) {
+	owners := make([]owner, len(objects))
 	group, ctx := errgroup.WithContext(op.ctx)
 	group.SetLimit(surveyWidth)
-	for _, o := range objects {
+	for i, o := range objects {
 		request, err := op.read(o)
 		if meta.IsNoMatchError(err) {
 			continue
@@ -58,9 +56,7 @@ func (op *operation) survey(objects []Object) (map[Object]owner, error) {
 			if err != nil {
 				return unlooked(o, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			owners[o] = ownerIn(live)
+			owners[i] = ownerIn(live)
 			return nil
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // checkOwners refuses to write objects of another release that has a module, of another program, or of another operator
@@ -21,14 +20,17 @@ func (a *apply) checkOwners() error {
 		return err
 	}
 	var errs []error
-	for _, o := range a.manifest.objects {
-		them := owners[o]
+	for i, o := range a.manifest.objects {
+		them := owners[i]
 		if !isOther(them, op.us()) {
 			continue
 		}
 		if _, known := op.taken[them]; !known {
 			if op.taken[them], err = op.mayTakeFrom(them); err != nil {
 				return err
+			}
+			if op.taken[them] {
+				op.log.Info("objects are taken over from a release that has no module directory any more", "from", them.name)
 			}
 		}
 		if named, _, _ := op.home.resolve(o); !op.taken[them] {
@@ -58,17 +60,6 @@ func (op *operation) mayTakeFrom(them owner) (bool, error) {
 		return false, err
 	}
 	return there.isOurs(op.ctx, them.name)
-}
-
-// takenFrom are the names of the releases whose objects the operation has taken over, sorted.
-func (op *operation) takenFrom() (names []string) {
-	for them, taken := range op.taken {
-		if taken {
-			names = append(names, them.name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Claimed returns which of these objects modules have in their charts, and which module has each. A

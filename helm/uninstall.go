@@ -128,8 +128,8 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 // corrupted record has none. Outside of the operator's namespace only the label with the name of
 // the operator's namespace counts, because other operators may have releases there.
 func (s *store) ours() (bool, error) {
-	if s.operator != "" {
-		of := func(r Revision) bool { return r.labels[OperatorLabel] == s.operator }
+	if operator := s.op.operator(); operator != "" {
+		of := func(r Revision) bool { return r.labels[OperatorLabel] == operator }
 		return slices.ContainsFunc(s.state.Revisions, of), nil
 	}
 	if s.marked() {

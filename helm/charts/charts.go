@@ -127,9 +127,6 @@ type File struct {
 // module enable, at any depth (M1). Their names begin in Root. Those of the chart itself are in
 // the directory CRDs.
 func (c *Chart) SubchartCRDs(merged map[string]any) (files []File, err error) {
-	if len(c.chart.Dependencies()) == 0 {
-		return nil, nil
-	}
 	values, err := c.Values(merged)
 	if err != nil {
 		return nil, err
@@ -240,10 +237,13 @@ func load(m Module, known *Chart) (*Chart, error) {
 // read is load without a stamp.
 func read(m Module) (*Chart, error) {
 	loaded, err := Read(m)
-	if err != nil {
-		return nil, m.unread("load chart in", err)
+	if err == nil {
+		err = checkDependencies(loaded, m.Where())
 	}
-	if err := checkDependencies(loaded, m.Where()); err != nil {
+	if _, ok := errors.AsType[chart.ValidationError](err); ok {
+		err = fmt.Errorf("file Chart.yaml: %w", err)
+	}
+	if err != nil {
 		return nil, m.unread("load chart in", err)
 	}
 	fresh := &Chart{chart: loaded, module: m, inner: m.isInner()}

@@ -88,18 +88,26 @@ func Ignored(root string) (func(file string) bool, error) {
 // because they print numbers with a verb, look at their kind, and compare them with those of the chart.
 func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	if !c.inner {
-		return floatsIn(merged), nil
+		return floatsIn(merged)
 	}
 	section, there := merged[c.module.Key]
 	own, isMap := section.(map[string]any)
 	if there && section != nil && !isMap {
 		return nil, fmt.Errorf("the values of the chart in %s are a map; the section %s is a list", c.module.Where(), c.module.Key)
 	}
-	top := floatsIn(own)
-	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 { // else a chart that has no global sees none, as with Helm
-		top = chartutil.MergeTables(top, map[string]any{globalKey: floatsIn(shared)})
+	top := map[string]any{}
+	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
+		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
 	}
-	return top, nil
+	top, err := floatsIn(top)
+	if err != nil {
+		return nil, err
+	}
+	own, err = floatsIn(own)
+	if own == nil {
+		return top, err
+	}
+	return chartutil.MergeTables(own, top), err
 }
 
 // Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that the values
@@ -120,38 +128,14 @@ func (c *Chart) Validate(merged map[string]any) error {
 	return chartutil.ValidateAgainstSchema(use, values)
 }
 
-// floatsIn copies a map of values, with all its numbers as float64.
-func floatsIn(values map[string]any) map[string]any {
-	copied := make(map[string]any, len(values))
-	for key, value := range values {
-		copied[key] = floats(value)
+// floatsIn copies a map of values, with all its numbers as float64, as encoding/json reads them. Digits beyond 53 bits
+// are lost, as in Helm.
+func floatsIn(values map[string]any) (copied map[string]any, err error) {
+	data, err := json.Marshal(values)
+	if err == nil {
+		err = json.Unmarshal(data, &copied)
 	}
-	return copied
-}
-
-// floats copies a value, with all its numbers as float64. Digits beyond 53 bits are lost, as in Helm, where an
-// integer beyond the range of a float64 is a string.
-func floats(value any) any {
-	switch v := value.(type) {
-	case int:
-		return float64(v)
-	case int64:
-		return float64(v)
-	case json.Number:
-		if number, err := v.Float64(); err == nil {
-			return number
-		}
-		return v.String()
-	case []any:
-		list := make([]any, len(v))
-		for i, element := range v {
-			list[i] = floats(element)
-		}
-		return list
-	case map[string]any:
-		return floatsIn(v)
-	}
-	return value
+	return copied, err
 }
 
 // globalNextTo reads the section global in the values.yaml of a module whose chart is in chart/. In

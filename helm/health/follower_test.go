@@ -43,13 +43,10 @@ func newLab(t *testing.T, as string) *lab {
 	config := rest.CopyConfig(cluster.RESTConfig())
 	config.Impersonate.UserName = as
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, l.requests} })
-	l.follower = health.NewFollower(health.Options{
-		Client: dynamic.NewForConfigOrDie(config),
-		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.known[kind.Kind+" "+name.Name] = h
-		},
+	l.follower = health.NewFollower(dynamic.NewForConfigOrDie(config), func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.known[kind.Kind+" "+name.Name] = h
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

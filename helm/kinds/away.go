@@ -41,9 +41,6 @@ func (s *Server) noteAway(now, before *answer, failed map[schema.GroupVersion]er
 			now.away[gv] = err
 		}
 	}
-	if before == nil {
-		return
-	}
 	for _, gv := range slices.AppendSeq(slices.Collect(maps.Keys(before.listed)), maps.Keys(before.away)) {
 		if !now.listed[gv] && now.away[gv] == nil {
 			if err := s.registered(gv); err != nil {

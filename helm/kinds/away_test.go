@@ -104,11 +104,9 @@ func (a *aggregator) server(t *testing.T) *Server {
 
 // age makes the last answer older.
 func (s *Server) age(by time.Duration) {
-	if last := s.last.Load(); last != nil {
-		older := *last
-		older.at = older.at.Add(-by)
-		s.last.Store(&older)
-	}
+	older := *s.last.Load()
+	older.at = older.at.Add(-by)
+	s.last.Store(&older)
 }
 
 var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Kind: "Thing"} //nolint:gochecknoglobals // a constant

@@ -35,7 +35,7 @@ const (
 type Server struct {
 	client    *discovery.DiscoveryClient
 	unchanged func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
-	last      atomic.Pointer[answer]                          // nil: not asked yet
+	last      atomic.Pointer[answer]                          // empty: not asked yet
 	forgotten atomic.Bool                                     // the next call of Capabilities asks
 
 	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer
@@ -57,7 +57,9 @@ func New(cfg *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{client: client}, nil
+	s := &Server{client: client}
+	s.last.Store(&answer{})
+	return s, nil
 }
 
 // Watch makes the answers of unchanged take the place of requests: it reports whether no definition
@@ -84,14 +86,11 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 // undisturbed reports whether an answer may be used without a request: no definition of a
 // kind has changed since it was requested, as far as is known.
 func (s *Server) undisturbed(ctx context.Context, a *answer) bool {
-	if a == nil || s.forgotten.Load() {
-		return false
-	}
 	age := maxAge
 	if s.unchanged == nil || len(a.away) > 0 {
 		age = blindAge
 	}
-	return time.Since(a.at) <= age && (s.unchanged == nil || s.unchanged(ctx, a.at))
+	return !s.forgotten.Load() && time.Since(a.at) <= age && (s.unchanged == nil || s.unchanged(ctx, a.at))
 }
 
 // Forget makes the next call of Capabilities read everything again.
@@ -178,31 +177,22 @@ func (a *answer) add(gv schema.GroupVersion, r metav1.APIResource, preferred boo
 // Away are the APIs that did not answer when the kinds were read last, sorted. Whether one of their kinds exists has no
 // answer for a template.
 func (s *Server) Away() []schema.GroupVersion {
-	a := s.last.Load()
-	if a == nil {
-		return nil
-	}
-	return slices.SortedFunc(maps.Keys(a.away), func(a, b schema.GroupVersion) int {
+	return slices.SortedFunc(maps.Keys(s.last.Load().away), func(a, b schema.GroupVersion) int {
 		return slices.Compare([]string{a.Group, a.Version}, []string{b.Group, b.Version})
 	})
 }
 
 // Reach returns an AwayError when the server of a group's API does not answer.
-func (s *Server) Reach(group string) error {
-	if a := s.last.Load(); a != nil {
-		return a.awayIn(group)
-	}
-	return nil
-}
+func (s *Server) Reach(group string) error { return s.last.Load().awayIn(group) }
 
 // Mapping finds the resource of a kind; without a version, in the preferred one. An unknown kind makes it ask again, at
 // most once a second. The error is a no-match error when there is no such kind, and an AwayError when it is unknown.
 func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	last := s.last.Load()
-	if last == nil || last.mappings[gvk] == nil {
+	if last.mappings[gvk] == nil {
 		before, err := last, error(nil)
 		last, err = s.ask(func(now *answer) bool {
-			return now != nil && (now != before || now.missed && time.Since(now.at) < missPause)
+			return now != before || now.missed && time.Since(now.at) < missPause
 		}, true)
 		if err != nil {
 			return nil, err
@@ -217,16 +207,13 @@ func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// Served is a kind in a version that the server serves: the given one if it is, else the preferred one of the group.
-// The error is that of Mapping, for a kind that no version has.
-func (s *Server) Served(gvk schema.GroupVersionKind) (schema.GroupVersionKind, error) {
-	_, err := s.Mapping(gvk)
-	if meta.IsNoMatchError(err) {
-		if m := s.last.Load().mappings[gvk.GroupKind().WithVersion("")]; m != nil {
-			return m.GroupVersionKind, nil
-		}
+// Served is Mapping, in the preferred version of the group if the given one is not served.
+func (s *Server) Served(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	m, err := s.Mapping(gvk)
+	if other := s.last.Load(); meta.IsNoMatchError(err) && other.mappings[gvk.GroupKind().WithVersion("")] != nil {
+		return other.mappings[gvk.GroupKind().WithVersion("")], nil
 	}
-	return gvk, err
+	return m, err
 }
 
 // Namespaced reports whether objects of a mapping are in namespaces.
