@@ -98,7 +98,6 @@ func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
 	for _, warning := range tree.Warnings {
 		w.Log.Warn(warning)
 	}
-	w.Place(tree.Modules)
 	b.problems = slices.Concat(tree.Global.Problems, work.UnusedFiles(tree.Global.HooksDir, "", hooks.Global))
 	b.sections, err = decide.Sections(tree)
 	if err := errors.Join(asked, err); err != nil {

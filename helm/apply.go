@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -24,8 +25,6 @@ type Module struct {
 	// Began is called at the beginning of each operation of an Apply, and what it returns at its
 	// end. Optional.
 	Began func(Operation) (ended func(error))
-	// Progress is called when another object of all is written, also from several goroutines; nil: by no one.
-	Progress func(done, total int)
 	// Drifted are objects that Drift reported: Apply sets all fields again that the chart sets,
 	// also in custom resources, for which Helm compares only manifests (operation.merge3).
 	Drifted []Object
@@ -79,8 +78,6 @@ type Outcome struct {
 	AppVersion string
 	// Unstable: the chart renders differently from the same inputs, so the release was left as it is.
 	Unstable bool
-	// TakenFrom are releases without a module whose objects the release has now, sorted.
-	TakenFrom []string
 	// Held is why a person must allow the upgrade; nil otherwise. Objects are what the release has then.
 	Held *Hold
 }
@@ -118,16 +115,16 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.follow(a.manifest.objects)
-	defer a.op.takes.end()
 	outcome, err := a.run()
 	switch {
 	case err != nil:
 	case outcome.Held != nil:
 		h.follow(outcome.Held.has)
 		outcome.Objects = h.want(m.Name, outcome.Held.has)
-		outcome.ChartVersion, outcome.AppVersion = outcome.Held.version[0], outcome.Held.version[1]
+		if has := outcome.Held.metadata; has != nil {
+			outcome.ChartVersion, outcome.AppVersion = has.Version, has.AppVersion
+		}
 	default:
-		outcome.TakenFrom = a.op.takes.names()
 		outcome.Objects, outcome.Ends = h.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
@@ -145,10 +142,9 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.progress, op.giveUp = len(m.Drifted) > 0, m.Progress, m.GiveUp
-	op.takes.orphaned = m.Orphaned
+	op.merge3, op.giveUp, op.orphaned = len(m.Drifted) > 0, m.GiveUp, m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
-	return &apply{target: t, others: adoption{target: t}}, nil
+	return &apply{target: t}, nil
 }
 
 // template loads the chart of a module and renders it.
@@ -158,7 +154,7 @@ func (h *home) template(ctx context.Context, op *operation, m *Module) (chart *c
 	if chart, err = h.renderer.load(m); err != nil {
 		return nil, nil, renderProblem(ctx, nil, *m, err)
 	}
-	if manifest, err = h.renderer.render(op, *m, chart, h.recall); err != nil {
+	if manifest, err = h.renderer.render(op, *m, chart, false); err != nil {
 		return nil, nil, renderProblem(ctx, op, *m, err)
 	}
 	return chart, manifest, nil
@@ -174,12 +170,12 @@ type target struct {
 	store    *store // over the state; the state is store.state
 }
 
-// apply is one run of Apply after its manifest is known. others works on the same
-// target: a new state or manifest is in force for both.
+// apply is one run of Apply after its manifest is known.
 type apply struct {
 	*target
-	others   adoption
+	adopts   bool     // the newest revision is Helm's, and equal to what the module renders
 	presumed bool     // the objects were not looked up, and are taken for absent
+	exists   bool     // one of them was not
 	heals    bool     // only objects are put back: the hooks of the chart do not run
 	gone     []Object // left the chart, and are deleted
 	absent   []Object // rendered objects that do not exist
@@ -222,7 +218,7 @@ func (a *apply) run() (Outcome, error) {
 		}
 		if err = a.continued(err); err != nil {
 			a.op.home.records.doubt(a.op.release)
-			a.op.home.renderer.renders.forget(a.op.release)
+			a.op.home.renderer.renders.Delete(a.op.release)
 			return Outcome{}, err
 		}
 	}
@@ -233,6 +229,12 @@ func (a *apply) run() (Outcome, error) {
 func (a *apply) continued(err error) error {
 	var corrupted *corruptedError
 	switch {
+	case a.presumed && a.op.cluster.existing.Load():
+		a.presumed, a.exists = false, true
+		if err := a.checkOwners(); err != nil {
+			return errors.Join(err, a.withdraw())
+		}
+		return a.check() // and install over what exists
 	case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
 		return a.check() // nothing was written
 	case errors.As(err, &corrupted):
@@ -241,14 +243,30 @@ func (a *apply) continued(err error) error {
 	return err
 }
 
+// withdraw takes an install back, the last object first: some of what was presumed absent belongs to another release.
+func (a *apply) withdraw() error {
+	var errs []error
+	for _, info := range slices.Backward(a.op.cluster.made) {
+		_, err := a.op.removeOne(objectOfInfo(info))
+		errs = append(errs, err)
+	}
+	last, _ := a.store.state.Last()
+	_, err := a.store.Delete(last.secret)
+	return errors.Join(append(errs, err)...)
+}
+
 // next decides what to do. A manifest that was recalled has only the names of objects, so before
 // anything is done the chart is rendered, and the decision is made again with that render.
 func (a *apply) next() (Step, string, error) {
-	if err := a.others.read(); err != nil {
+	if err := a.understand(); err != nil {
 		return "", "", err
 	}
 	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-	step, reason = insist(step, reason, a.module.Drifted)
+	if n := len(a.module.Drifted); step == StepSkip && n > 0 { // any other step puts them back, too
+		if step, reason = StepUpgrade, a.module.Drifted[0].String()+" was changed by others"; n > 1 {
+			reason += fmt.Sprintf(", and %d more", n-1)
+		}
+	}
 	if step != StepSkip && a.manifest.record != "" {
 		if err := a.forReal(); err != nil {
 			return "", "", err
@@ -260,11 +278,10 @@ func (a *apply) next() (Step, string, error) {
 
 // skip ends an operation that has nothing to do, but for the labels of what is taken over.
 func (a *apply) skip(reason string) (Outcome, error) {
-	if a.others.adopts {
-		return a.others.adopt()
+	if a.adopts {
+		return a.adopt()
 	}
 	a.remember()
-	a.tidy()
 	last, _ := a.store.state.Last()
 	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 }
@@ -276,10 +293,10 @@ func (a *apply) check() (err error) {
 	defer func() { ended(err) }()
 	state, err := a.assume()
 	if err != nil {
-		return a.op.namespaceFirst(err)
+		return err
 	}
 	a.store = a.op.store(state)
-	a.store.describe, a.store.files = a.describe, a.names
+	a.store.describe = a.describe
 	if last, _ := state.Last(); a.manifest.record != "" && a.manifest.record != last.id() {
 		if err := a.forReal(); err != nil {
 			return err
@@ -322,7 +339,7 @@ func (a *apply) findAbsent() error {
 // do not exist, which is nearly always true and halves its requests; hooks of the
 // chart and lookup would see the presumption.
 func (a *apply) prepare(step Step) error {
-	if step != StepInstall || len(a.store.state.Revisions) > 0 || a.manifest.hooks || a.manifest.volatile {
+	if step != StepInstall || a.exists || len(a.store.state.Revisions) > 0 || a.manifest.hooks || a.manifest.volatile {
 		return a.checkOwners()
 	}
 	var paths []string
@@ -336,50 +353,21 @@ func (a *apply) prepare(step Step) error {
 	return nil
 }
 
-// reachAll refuses to begin a step when the API of an object does not answer: of one in the chart,
-// or of one that has left the chart, because the new record would not list it any more (P13).
-func (a *apply) reachAll() error {
-	if len(a.op.home.kinds.Away()) == 0 {
-		return nil
-	}
-	if err := a.op.home.reach(a.manifest.objects); err != nil {
-		return err
-	}
-	earlier := a.store.state.sinceDeployed()
-	if last, ok := a.store.state.Last(); ok && len(earlier) == 0 {
-		earlier = []Revision{last}
-	}
-	for _, r := range earlier {
-		rel, err := a.store.body(r)
+// complete returns why the objects of the release are not all known: the API of an object does not answer, of one in the
+// chart, or of one that has left the chart, because the new record would not list it any more (P13); or a template has
+// lost its content.
+func (a *apply) complete(Step) error {
+	if len(a.op.home.kinds.Away()) > 0 {
+		manifests, err := a.store.manifests()
+		if err == nil {
+			err = a.op.home.reach(a.manifest.objects)
+		}
+		if err == nil {
+			err = a.op.home.reachManifests(manifests...)
+		}
 		if err != nil {
 			return err
 		}
-		if err := a.op.home.reachManifests(rel.Manifest); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOwners refuses to take objects from another release (Foreign), before anything is written.
-func (a *apply) checkOwners() error {
-	if a.surveyed {
-		return nil
-	}
-	// What is read here serves the action that follows. Hooks of the chart may
-	// change objects before Helm comes to them.
-	if _, err := a.op.owners(a.manifest.objects, !a.manifest.hooks); err != nil {
-		return err
-	}
-	a.surveyed = true
-	return nil
-}
-
-// complete returns why the objects of the release are not all known: an API does not answer, or a
-// template has lost its content.
-func (a *apply) complete(Step) error {
-	if err := a.reachAll(); err != nil {
-		return err
 	}
 	return a.emptied()
 }
@@ -413,7 +401,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if err := a.op.createNamespace(); err != nil {
 			return Outcome{}, err
 		}
-		rel, err = a.install(nil)
+		rel, err = a.install("")
 	case StepReinstall:
 		rel, err = a.reinstall()
 	default:
@@ -431,7 +419,6 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
 	a.remember()
-	a.tidy()
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
 }
 

@@ -59,6 +59,7 @@ func New(o Options) (*Client, error) {
 	if h.root, err = newHome(o, c, h); err != nil {
 		return nil, err
 	}
+	h.all = map[string]*home{o.Namespace: h.root}
 	h.inputs = &inputs{objects: h.root.objects, log: o.Log}
 	return &Client{root: h.root, homes: h}, nil
 }
@@ -73,7 +74,7 @@ func (c *Client) Close(ctx context.Context) { c.homes.inputs.write(ctx) }
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	all, err := c.homes.list(ctx)
 	if err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Err: err}
+		return nil, classify(ctx, "", nil, err)
 	}
 	return all, nil
 }
@@ -92,10 +93,7 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 	if err != nil {
 		return nil
 	}
-	files, err := loaded.SubchartCRDs(m.Values)
-	if err != nil {
-		return nil
-	}
+	files, _ := loaded.SubchartCRDs(m.Values)
 	return files
 }
 

@@ -25,8 +25,7 @@ import (
 const writeWidth = 8
 
 // cluster is what an action of Helm sees of Kubernetes. Each action has one of its own. The action
-// calls it from one goroutine; only the functions that are given to updateByKind run in parallel,
-// and they write no field. It is Helm's own client except for
+// calls it from one goroutine; only the functions that are given to updateByKind run in parallel. It is Helm's own client except for
 //   - Build, which sets labels and keeps one connection per API group;
 //   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions
@@ -36,24 +35,16 @@ type cluster struct {
 	*kube.Client
 	op *operation
 
-	applying  bool     // the first manifest that Helm builds is the one to apply; set by Apply
-	target    string   // that manifest, once known
-	earlier   []string // manifests of a failed first revision, whose objects may exist
-	gone      []Object // left the chart; Update deletes them at its end
-	heals     bool     // only objects are put back: the manifest is that of the last revision
-	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
-	withdrawn error    // why an install was taken back as a whole
-	refused   error    // why an object was not deleted, which Helm returns as text
-	builder   *builder
-	hook      kube.ResourceList // the objects of the hook that was built last
-}
-
-// builder makes objects of manifests.
-type builder struct {
-	op *operation
-	// secrets are the texts of Secrets in all manifests that were built, older revisions included.
-	// No error and no message of a Pod shows them.
-	secrets []string
+	applying bool              // the first manifest that Helm builds is the one to apply; set by Apply
+	target   string            // that manifest, once known
+	earlier  string            // the manifest of a failed first revision, whose objects may exist
+	gone     []Object          // left the chart; Update deletes them at its end
+	heals    bool              // only objects are put back: the manifest is that of the last revision
+	presumed bool              // the objects do not exist, as far as is known: they were not looked up
+	existing atomic.Bool       // one of them does
+	made     kube.ResourceList // those that were created
+	refused  error             // why an object was not deleted, which Helm returns as text
+	hook     kube.ResourceList // the objects of the hook that was built last
 }
 
 var (
@@ -81,7 +72,7 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 	if k.applying && k.target == "" {
 		k.target = text
 	}
-	list, err := k.builder.build(text, validate || k.applying && text == k.target)
+	list, err := k.op.build(text, validate || k.applying && text == k.target)
 	if validate { // only hooks are
 		k.hook = list
 	}
@@ -90,26 +81,25 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 
 // build makes the objects of one manifest; strict makes unknown kinds an error, and is set for what
 // is going to be written. All errors are joined, so that a person sees them at once.
-func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
+func (op *operation) build(text string, strict bool) (kube.ResourceList, error) {
 	objects, err := manifest.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	b.secrets = append(b.secrets, secretTexts(objects)...)
 	list := make(kube.ResourceList, 0, len(objects))
 	var errs []error
 	for _, o := range objects {
-		b.op.mark(o, strict && !b.op.unmarked)
-		if served, err := b.op.home.kinds.Served(o.GroupVersionKind()); err == nil && !strict {
-			o.SetGroupVersionKind(served)
+		op.label(o, strict)
+		if served, err := op.home.kinds.Served(o.GroupVersionKind()); err == nil && !strict {
+			o.SetGroupVersionKind(served.GroupVersionKind)
 		}
-		info, err := b.info(o)
+		info, err := op.info(o)
 		switch {
 		// A plan installs no definitions, so it may lack a kind that Apply will have.
-		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
-			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
+		case meta.IsNoMatchError(err) && op.home.dry != nil && strict:
+			op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
-			b.op.unserve(manifest.Of(o))
+			op.unserve(manifest.Of(o))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", manifest.Of(o), err))
 		default:
@@ -121,41 +111,44 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 
 // info completes an object as it is sent: with its namespace and the labels of Options. The error
 // is a no-match error for an unknown kind, and an AwayError where that is not known.
-func (b *builder) info(o *unstructured.Unstructured) (*resource.Info, error) {
-	m, err := b.op.home.kinds.Mapping(o.GroupVersionKind())
+func (op *operation) info(o *unstructured.Unstructured) (*resource.Info, error) {
+	m, err := op.home.kinds.Mapping(o.GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	client, err := b.op.clientFor(m.GroupVersionKind.GroupVersion())
+	client, err := op.clientFor(m.GroupVersionKind.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
 	if !kinds.Namespaced(m) {
 		o.SetNamespace("")
 	} else if o.GetNamespace() == "" {
-		o.SetNamespace(b.op.home.options.Namespace)
-	}
-	if !b.op.unmarked {
-		addLabels(o, b.op.home.options.Labels)
+		o.SetNamespace(op.home.options.Namespace)
 	}
 	return &resource.Info{Client: client, Mapping: m, Namespace: o.GetNamespace(), Name: o.GetName(), Object: o}, nil
 }
 
-// addLabels sets labels on the object itself, never in selectors or templates,
-// which are immutable or would restart pods. What the chart sets wins: charts
-// select objects by "heritage" (H10).
-func addLabels(o *unstructured.Unstructured, labels map[string]string) {
-	if len(labels) == 0 {
-		return
+// label sets labels on the object itself, never in selectors or templates, which are immutable or would restart pods.
+// What the chart sets wins, because charts select objects by "heritage" (H10), but for MarkLabel. Objects of older
+// manifests, with which Helm compares, do not get that one (mark): otherwise it would seem to be unchanged, and not be
+// written to objects that lack it.
+func (op *operation) label(o *unstructured.Unstructured, mark bool) {
+	all := map[string]string{}
+	if !op.unmarked {
+		maps.Copy(all, op.home.options.Labels)
 	}
-	all := maps.Clone(labels)
 	maps.Copy(all, o.GetLabels())
+	if delete(all, MarkLabel); mark && !op.unmarked {
+		all[MarkLabel] = op.release
+	}
+	if len(all) == 0 {
+		all = nil
+	}
 	o.SetLabels(all)
 }
 
-// Create implements kube.Interface for installs. Where it was only presumed that
-// the objects do not exist, one that does is adopted (H7), or all is taken back
-// when it belongs to another release.
+// Create implements kube.Interface for installs. Where it was only presumed that the objects do not exist, one that
+// does ends the install (existing): the next step looks at all of them before it writes.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 	if len(list) > 0 && len(k.hook) > 0 && list[0] == k.hook[0] { // Helm creates the objects of hooks with it, too
 		return k.createHook(list)
@@ -163,23 +156,18 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 	if !k.presumed {
 		return k.Client.Create(list)
 	}
-	var refused, existing atomic.Bool
-	result, err := k.updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
+	made, err := k.updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
 		created, err := k.Client.Create(one)
 		if err == nil {
 			return created, nil
 		}
 		if apierrors.IsAlreadyExists(err) {
-			existing.Store(true)
-		} else {
-			refused.Store(true)
+			k.existing.Store(true)
 		}
 		return &kube.Result{}, fmt.Errorf("cannot create %s: %w", objectOfInfo(one[0]), onlyError(err))
 	})
-	if !existing.Load() || refused.Load() {
-		return result, err // the next attempt finds a failed revision, and looks before it writes
-	}
-	return k.adopt(result.Created, list.Difference(result.Created))
+	k.made = made.Created
+	return made, err
 }
 
 // onlyError takes the error of one object out of the list that Helm makes of it.
@@ -191,50 +179,6 @@ func onlyError(err error) error {
 	return err
 }
 
-// adopt continues an install when some of its objects turned out to exist. created are those that
-// it has created, rest all others: objects that exist, and those whose turn has not come.
-func (k *cluster) adopt(created, rest kube.ResourceList) (*kube.Result, error) {
-	objects := make([]Object, len(rest))
-	for i, info := range rest {
-		objects[i] = objectOfInfo(info)
-	}
-	found, err := k.op.owners(objects, true)
-	if foreign, ok := errors.AsType[*Error](err); ok && foreign.Kind == Foreign {
-		k.withdrawn = errors.Join(err, k.withdraw(created))
-		return &kube.Result{}, k.withdrawn
-	}
-	if err != nil {
-		return &kube.Result{Created: created}, err
-	}
-	existing := rest.Filter(func(info *resource.Info) bool {
-		_, exists := found[objectOfInfo(info)]
-		return exists
-	})
-	result, err := k.UpdateThreeWayMerge(existing, rest, false)
-	result.Created = append(created, result.Created...)
-	return result, err
-}
-
-// withdraw deletes what was created a moment ago, the last one first. Its UID is a precondition, so
-// an object that another client has created under the same name since then stays.
-func (k *cluster) withdraw(created kube.ResourceList) error {
-	var errs []error
-	background := metav1.DeletePropagationBackground
-	for _, info := range slices.Backward(created) {
-		made, err := meta.Accessor(info.Object)
-		if err != nil {
-			return err
-		}
-		uid := made.GetUID()
-		o := &metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}}
-		_, err = resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, o)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("delete %s, which was just created: %w", objectOfInfo(info), err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Update implements kube.Interface for upgrades. What has left the chart is deleted here and not by Helm, which forgets
 // what it cannot delete, and deletes what does not belong to the release (P2).
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
@@ -243,9 +187,6 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		if original, err = k.withoutEnded(original); err == nil {
 			target, err = k.withoutEnded(target)
 		}
-	}
-	if err == nil {
-		original, err = k.madeFrom(original, k.op.takes.manifests, k.op.takes.from)
 	}
 	if err != nil {
 		return &kube.Result{}, err
@@ -271,7 +212,6 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 func (k *cluster) updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
 	all := &kube.Result{}
 	var refused []error
-	var done atomic.Int64
 	for _, same := range byKind(target) {
 		results := make([]*kube.Result, len(same))
 		errs := make([]error, len(same))
@@ -281,9 +221,6 @@ func (k *cluster) updateByKind(original, target kube.ResourceList, change func(o
 			group.Go(func() error {
 				one := kube.ResourceList{info}
 				results[i], errs[i] = change(original.Intersect(one), one)
-				if n := int(done.Add(1)); k.op.progress != nil {
-					k.op.progress(n, len(target))
-				}
 				return nil
 			})
 		}
@@ -317,14 +254,17 @@ func byKind(list kube.ResourceList) []kube.ResourceList {
 
 // UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge for installs over existing objects.
 // Helm passes the new manifest as the base of the merge, so fields that only the failed revision
-// set would stay forever; the manifest of that revision is a better base for objects that are ours.
+// set would stay forever; the manifest of that revision is a better base.
 func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
-	base, err := k.madeFrom(adopted, k.earlier, map[owner]bool{k.op.us(): true})
-	if err == nil {
-		base, err = k.madeFrom(base, k.op.takes.manifests, k.op.takes.from)
-	}
+	older, err := k.op.build(k.earlier, false)
 	if err != nil {
 		return &kube.Result{}, err
+	}
+	base := slices.Clone(adopted)
+	for i, info := range base {
+		if known := older.Get(info); known != nil {
+			base[i] = known
+		}
 	}
 	return k.updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
 		return k.Client.UpdateThreeWayMerge(original, target, force)
@@ -338,13 +278,6 @@ func (k *cluster) DeleteWithPropagationPolicy(kube.ResourceList, metav1.Deletion
 		return &kube.Result{}, []error{k.refused}
 	}
 	return &kube.Result{}, nil
-}
-
-// ownerOf reads the owner of an object. It is zero for an object that has none, does not exist, or
-// may not be read.
-func (k *cluster) ownerOf(info *resource.Info) (owner, error) {
-	live, _, err := k.op.home.look(k.op.ctx, objectOfInfo(info))
-	return ownerIn(live), err
 }
 
 func objectOfInfo(info *resource.Info) Object {

@@ -101,7 +101,9 @@ func decodeRelease(data []byte) (*release.Release, error) {
 		return nil, err
 	}
 	rel := &release.Release{}
-	if err := json.Unmarshal(raw, rel); err != nil {
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber() // values keep their digits; Helm itself would read floats
+	if err := numbers.Decode(rel); err != nil {
 		return nil, fmt.Errorf("decode JSON: %w", err)
 	}
 	if rel.Info == nil || rel.Chart == nil {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 
 	"addon-operator/helm/manifest"
 )
@@ -57,11 +57,8 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 			if err != nil {
 				return past{}, err
 			}
-			o.GVK = served
-			r, m, err := l.resolve(o)
-			if err != nil {
-				return past{}, err
-			}
+			o.GVK = served.GroupVersionKind
+			r, _, _ := l.resolve(o)
 			if seen[r] {
 				continue
 			}
@@ -69,7 +66,7 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 				p.stays = append(p.stays, o)
 				continue
 			}
-			o.Namespace, o.GVK = r.Namespace, m.GroupVersionKind
+			o.Namespace = r.Namespace
 			fate, err := op.fateOf(o)
 			if err != nil {
 				return past{}, err
@@ -166,22 +163,27 @@ func (op *operation) remove(objects []Object) error {
 	return errors.Join(errs...)
 }
 
-// removeOne deletes one object, if it is still ours, and the one whose owner was read (UID).
+// removeOne deletes one object, if it is still ours, and in the version whose owner was read: no other release has taken
+// it over since.
 func (op *operation) removeOne(o Object) (deleted bool, err error) {
-	live, exists, err := op.home.look(op.ctx, o)
-	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return false, err
-	}
-	resource, err := op.home.resourceOf(o)
-	if err != nil {
-		return false, err
-	}
-	background := metav1.DeletePropagationBackground
-	err = resource.Delete(op.ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &live.UID}})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, exists, err := op.home.look(op.ctx, o)
+		if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+			return err
+		}
+		resource, err := op.home.resourceOf(o)
+		if err != nil {
+			return err
+		}
+		background := metav1.DeletePropagationBackground
+		seen := &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion}
+		err = resource.Delete(op.ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: seen})
+		if deleted = err == nil; apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+	return deleted, err
 }
 
 // maxNamedObjects is how many objects of one operation the log names: a release may have thousands.
@@ -207,21 +209,17 @@ func (op *operation) report(level slog.Level, what string, objects []Object) {
 // unserve notes an object that is not deleted, because the API server has its kind in no version. Nothing lists it any
 // more, and it may exist: another version of Kubernetes, or a definition, may serve it again.
 func (op *operation) unserve(o Object) {
-	if text := fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()); !slices.Contains(op.unserved, text) {
-		op.unserved = append(op.unserved, text)
+	if !slices.Contains(op.unserved, o) {
+		op.unserved = append(op.unserved, o)
 	}
 }
 
 // reportUnserved reports what unserve has noted.
 func (op *operation) reportUnserved() {
-	if len(op.unserved) == 0 || op.home.dry != nil {
-		return
-	}
-	names := op.unserved[:min(len(op.unserved), maxNamedObjects)]
 	const text = "objects cannot be deleted, because the API server does not serve their kinds in any version; " +
 		"delete them when it does"
-	op.log.Warn(text, "objects", names, "count", len(op.unserved))
-	if op.home.options.Notify != nil {
-		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s (%d in all)", op.release, text, strings.Join(names, ", "), len(op.unserved)))
+	op.report(slog.LevelWarn, text, op.unserved)
+	if notify := op.home.options.Notify; len(op.unserved) > 0 && notify != nil && op.home.dry == nil {
+		notify(fmt.Sprintf("release %s: %s: %s, %d in all", op.release, text, op.unserved[0], len(op.unserved)))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,18 +25,15 @@ const (
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler for the spellings of HELM_DRIVER that Helm
-// accepts. Its drivers "memory" and "sql" are refused: the first forgets all releases when the
-// process ends, the second keeps them outside of the cluster.
+// accepts.
 func (d *Driver) UnmarshalText(text []byte) error {
 	switch strings.ToLower(string(text)) {
 	case "", "secret", "secrets":
 		*d = SecretDriver
 	case "configmap", "configmaps":
 		*d = ConfigMapDriver
-	case "memory", "sql":
+	default: // memory forgets all releases when the process ends, and sql keeps them outside of the cluster
 		return fmt.Errorf("the driver %q is not supported; records of releases are kept in Secrets (secret) or ConfigMaps (configmap)", text)
-	default:
-		return fmt.Errorf("must be secret or configmap, not %q", text)
 	}
 	return nil
 }
@@ -106,7 +104,7 @@ func secretFrom(stored *corev1.ConfigMap, err error) (*corev1.Secret, error) {
 
 // fetch reads the record of a revision; errTaken if it is not the version that the state lists.
 func (s *store) fetch(r Revision) (*corev1.Secret, error) {
-	record, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
+	record, err := s.op.home.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && record.ResourceVersion != r.resourceVersion {
 		err = errTaken
 	}
@@ -117,13 +115,14 @@ func (s *store) fetch(r Revision) (*corev1.Secret, error) {
 }
 
 // update writes a record over the version that it carries; errTaken if that is not the current one.
-func (s *store) update(record *corev1.Secret) (*corev1.Secret, error) {
-	updated, err := s.objects.Update(s.ctx, record, metav1.UpdateOptions{})
+func (s *store) update(record *corev1.Secret, rel *release.Release) error {
+	updated, err := s.op.home.objects.Update(s.ctx, record, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		err = errTaken
 	}
 	if err != nil {
-		return nil, fmt.Errorf("update release record %s: %w", record.Name, err)
+		return fmt.Errorf("update release record %s: %w", record.Name, err)
 	}
-	return updated, nil
+	s.keep(updated, rel)
+	return nil
 }

@@ -6,10 +6,7 @@ import (
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
 	"addon-operator/helm/dryrun"
@@ -36,15 +33,20 @@ func (h *home) dryRun() (*home, error) {
 	}
 	o := h.options
 	o.Log, o.Watcher = slog.New(slog.DiscardHandler), nil
-	if o.Presence != nil {
-		o.Presence = looking{o.Presence}
-	}
 	s, err := newHome(o, &c, h.homes)
 	if err != nil {
 		return nil, err
 	}
-	s.locks, s.dry, s.records, s.objects = &locks{}, r, h.records.copied(), pretended{h.objects}
+	s.locks, s.dry, s.objects = &locks{}, r, pretended{h.objects}
 	return s, nil
+}
+
+// dry makes such a home of the one that was found.
+func dry(h *home, err error) (*home, error) {
+	if err != nil {
+		return nil, err
+	}
+	return h.dryRun()
 }
 
 // pretended answers writes of release records as if they were stored. Reads are passed on, so a plan begins with the
@@ -63,12 +65,3 @@ func (pretended) Update(_ context.Context, record *corev1.Secret, _ metav1.Updat
 
 // Delete implements recordObjects.
 func (pretended) Delete(context.Context, string, metav1.DeleteOptions) error { return nil }
-
-// looking is a Presence that only answers: a dry run must not change what is watched.
-type looking struct{ Presence }
-
-// Follow implements Presence.
-func (looking) Follow(*meta.RESTMapping) {}
-
-// Want implements Presence.
-func (looking) Want(string, map[schema.GroupKind][]types.NamespacedName) {}

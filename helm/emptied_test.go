@@ -20,22 +20,17 @@ emptied: {size: 1}
 plain: 2
 -- templates/_none.tpl --
 -- templates/a.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-a}, data: {plain: "{{ .Values.plain }}", file: {{ .Files.Get "files/text" | quote }}}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-a}, data: {plain: "{{ .Values.plain }}"}}
 -- templates/b.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-b}}
--- files/none --
--- files/text --
-text
 -- ci/values.yaml --
 a: b
 -- charts/sub/Chart.yaml --
 apiVersion: v2
 name: sub
 version: 1.0.0
--- charts/sub/values.yaml --
-size: 1
 -- charts/sub/templates/c.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-c}, data: {size: "{{ .Values.size }}"}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-c}}
 `)
 	f.apply(m, Installed, 1)
 	read := func(name string) string {
@@ -50,7 +45,7 @@ size: 1
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	for _, name := range []string{"templates/b.yaml", "charts/sub/templates/c.yaml", "values.yaml", "charts/sub/values.yaml", "files/text"} {
+	for _, name := range []string{"templates/b.yaml", "charts/sub/templates/c.yaml", "values.yaml"} {
 		text := read(name)
 		for what, content := range map[string]string{"empty": "", "white space": " \n\r\n"} {
 			write(t, m, name, content)
@@ -59,7 +54,7 @@ size: 1
 		write(t, m, name, text)
 		f.apply(m, Skipped, 1)
 	}
-	for _, dir := range []string{"templates", "charts/sub/templates", "files"} {
+	for _, dir := range []string{"templates", "charts/sub/templates"} {
 		away := filepath.Join(t.TempDir(), "away")
 		must(t, os.Rename(filepath.Join(m.Dir, dir), away))
 		refused(dir+" is gone", dir+"/ of the chart in "+m.Dir+" has no files, but revision 1 was made with some")

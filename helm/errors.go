@@ -1,22 +1,17 @@
 package helm
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
+	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm/kinds"
 )
@@ -38,7 +33,8 @@ const (
 )
 
 // Error is every error of Apply, Uninstall and Releases. Its text names the
-// template or the object, what to do, and never the content of a Secret.
+// template or the object, and what to do. It quotes no Secret as a whole; webhooks may quote single values in it, and
+// whoever shows it hides those that are secrets (J9).
 type Error struct {
 	Kind    Kind
 	Release string // empty for Releases
@@ -87,7 +83,7 @@ func problem(kind Kind, release, format string, args ...any) *Error {
 // quotes a refused object as a whole.
 const maxErrorText = 1500
 
-// classify gives an error of Helm its kind and an advice, and removes texts of Secrets from it.
+// classify gives an error of Helm its kind and an advice.
 // Helm joins errors as text, so the kind comes from the context, from what the transport saw, and
 // from words in the text.
 func classify(ctx context.Context, release string, op *operation, err error) error {
@@ -98,13 +94,12 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 		return err
 	}
 	var failure failure
-	var masks []string
 	if op != nil {
-		failure, masks = op.transport.failed(), op.secrets()
+		failure = op.transport.failed()
 	}
 	kind := kindOf(ctx, err, failure)
-	// Masks come first: a secret of several lines has its line breaks only in the original text.
-	text := shorten(strings.ReplaceAll(mask(err.Error(), masks), "\n", "; "))
+	text := quotedSecret.ReplaceAllString(err.Error(), `"***"`)
+	text = shorten(strings.ReplaceAll(text, "\n", "; "))
 	advice := adviceFor(kind, text)
 	shown := publicText(kind, failure.refused, text)
 	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
@@ -114,7 +109,10 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
-// opaque shows a cleaned text and keeps the cause for errors.Is and errors.As.
+// quotedSecret is a Secret that the API server quotes as a whole in the error about one of its fields.
+var quotedSecret = regexp.MustCompile(`"(?:[^"\\]|\\.)*\\"kind\\":\\"Secret\\"(?:[^"\\]|\\.)*"`)
+
+// opaque shows a shortened text and keeps the cause for errors.Is and errors.As.
 type opaque struct {
 	text, advice string
 	public       string // text without what may quote values
@@ -137,17 +135,6 @@ func cause(ctx context.Context, kind Kind, err error) error {
 		return errors.Join(ctx.Err(), err)
 	}
 	return err
-}
-
-// readKind is the kind of an error of a plain read.
-func readKind(ctx context.Context, err error) Kind {
-	switch {
-	case ctx.Err() != nil:
-		return Cancelled
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return Invalid
-	}
-	return Unavailable
 }
 
 // isUnavailable recognises answers, and missing answers, that are not a verdict on
@@ -182,7 +169,7 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	case f.code == http.StatusConflict:
 		return Conflict
 	case f.code == http.StatusUnprocessableEntity, f.code == http.StatusBadRequest, f.code == http.StatusForbidden,
-		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsRequestEntityTooLargeError(err):
+		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsRequestEntityTooLargeError(err):
 		return Invalid
 	}
 	return Failed
@@ -224,53 +211,4 @@ func shorten(text string) string {
 	const head = maxErrorText * 2 / 3
 	tail := len(text) - (maxErrorText - head)
 	return strings.ToValidUTF8(text[:head], "") + " […] " + strings.ToValidUTF8(text[tail:], "")
-}
-
-// mask replaces secret texts by stars. Longer ones go first, so that a secret that contains another
-// one disappears as a whole. The slice is not changed: the goroutine of an observer shares it.
-func mask(text string, secrets []string) string {
-	longest := func(a, b string) int { return cmp.Compare(len(b), len(a)) }
-	for _, s := range slices.SortedFunc(slices.Values(secrets), longest) {
-		text = strings.ReplaceAll(text, s, "***")
-	}
-	return text
-}
-
-// minSecret is the length below which a value is not masked: replacing "1" or
-// "yes" would destroy the message and hide nothing.
-const minSecret = 4
-
-// secretTexts collects the values of Secrets in a manifest, as written and decoded. A text of
-// several lines is collected as the API server quotes it, too. Space at the ends is no part of a
-// secret: a password that was encoded with its line break is shown without it.
-func secretTexts(objects []*unstructured.Unstructured) []string {
-	var out []string
-	add := func(s string) {
-		if s = strings.TrimSpace(s); len(s) < minSecret {
-			return
-		}
-		out = append(out, s)
-		if quoted := strconv.Quote(s); utf8.ValidString(s) && quoted != `"`+s+`"` {
-			out = append(out, quoted[1:len(quoted)-1])
-		}
-	}
-	for _, o := range objects {
-		if gvk := o.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" {
-			continue
-		}
-		data, _, _ := unstructured.NestedMap(o.Object, "data")
-		for _, v := range data {
-			s, _ := v.(string)
-			add(s)
-			if plain, err := base64.StdEncoding.DecodeString(s); err == nil {
-				add(string(plain))
-			}
-		}
-		texts, _, _ := unstructured.NestedMap(o.Object, "stringData")
-		for _, v := range texts {
-			s, _ := v.(string)
-			add(s)
-		}
-	}
-	return out
 }

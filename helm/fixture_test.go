@@ -23,8 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"addon-operator/kube"
@@ -37,6 +39,7 @@ type fixture struct {
 	cluster   *devclustertest.Cluster
 	client    *Client
 	kube      kubernetes.Interface
+	mapper    meta.ResettableRESTMapper
 	namespace string
 	config    *rest.Config
 	log       *logBuffer
@@ -94,6 +97,7 @@ func startOn(t *testing.T, cluster *devclustertest.Cluster) *fixture {
 	if f.kube, err = kubernetes.NewForConfig(f.config); err != nil {
 		t.Fatal(err)
 	}
+	f.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(f.kube.Discovery()))
 	f.restart()
 	return f
 }
@@ -110,7 +114,12 @@ func (f *fixture) caughtUp() {
 func (f *fixture) kindsCaughtUp() bool {
 	f.Helper()
 	for _, kind := range f.presence.WatchedKinds() {
-		resource, err := f.client.root.kinds.Mapper().ResourceFor(schema.ParseGroupResource(kind.Resource).WithVersion(""))
+		of := schema.ParseGroupResource(kind.Resource).WithVersion("")
+		resource, err := f.mapper.ResourceFor(of)
+		if meta.IsNoMatchError(err) {
+			f.mapper.Reset()
+			resource, err = f.mapper.ResourceFor(of)
+		}
 		if meta.IsNoMatchError(err) {
 			continue // the kind is gone
 		}
@@ -175,6 +184,7 @@ func (f *fixture) restart() {
 	ctx, stop := context.WithCancel(f.Context())
 	f.stop = stop
 	f.client.Watch(ctx, News{
+		Health: func(Object, Health) {},
 		Gone: func(o Object) {
 			news.mu.Lock()
 			defer news.mu.Unlock()

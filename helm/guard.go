@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
 )
 
 // Hold is an upgrade that must not happen until a person allows it (P1): it would delete all that the release has, or
@@ -18,8 +20,8 @@ type Hold struct {
 	// Confirm is the text that allows it, as Module.Allowed: for exactly these objects.
 	Confirm string
 
-	has     []Object // what the release has, whatever of it the chart still contains
-	version [2]string
+	has      []Object // what the release has, whatever of it the chart still contains
+	metadata *chart.Metadata
 }
 
 // outcome is that of an Apply that is held.
@@ -40,11 +42,11 @@ func (a *apply) guard(step Step) error {
 	if err != nil {
 		return err
 	}
-	earlier, err := a.store.sinceDeployed()
+	manifests, err := a.store.manifests()
 	if err != nil {
 		return err
 	}
-	p, err := a.op.compare(append(earlier, newest.Manifest), a.manifest.objects)
+	p, err := a.op.compare(manifests, a.manifest.objects)
 	if err != nil {
 		return err
 	}
@@ -61,9 +63,7 @@ func (a *apply) guard(step Step) error {
 		a.op.log.Warn("objects are deleted, as a person has allowed", "confirmation", h.Confirm)
 		return nil
 	}
-	if newest.Chart != nil && newest.Chart.Metadata != nil {
-		h.version = [2]string{newest.Chart.Metadata.Version, newest.Chart.Metadata.AppVersion}
-	}
+	h.metadata = newest.Chart.Metadata
 	a.held = h
 	return nil
 }

@@ -66,7 +66,7 @@ func newHome(o Options, c *connection, all *homes) (*home, error) {
 func (h *home) isRoot() bool { return h.options.Namespace == h.homes.root.options.Namespace }
 
 // homes are the namespaces with releases. There is one for each client; all homes point to it. A
-// home that was added stays, with its watch, also when no module names its namespace any more.
+// home that was added stays, also when no module names its namespace any more.
 type homes struct {
 	root   *home // the operator's namespace
 	charts *charts.Cache
@@ -76,79 +76,52 @@ type homes struct {
 
 	// mu guards what follows. It is held during no request.
 	mu       sync.Mutex
-	declared map[string]string // by module: the namespaces that module.yaml files name
 	pointers map[string]string // by release: where it was installed; nil: not read yet
-	others   map[string]*home  // by namespace
-}
-
-// Place sets which modules have their releases in namespaces of their own; all others have them in
-// the operator's. It is called when modules were found, before the first Apply, so that watches of
-// these namespaces begin before anything is written there.
-func (c *Client) Place(namespaces map[string]string) {
-	c.homes.mu.Lock()
-	c.homes.declared = maps.Clone(namespaces)
-	c.homes.mu.Unlock()
-	for _, namespace := range namespaces {
-		_, _ = c.homes.in(namespace) // an error comes again with the first Apply
-	}
+	all      map[string]*home  // by namespace
 }
 
 // in returns the home of a namespace; empty is the operator's.
 func (h *homes) in(namespace string) (*home, error) {
-	if namespace == "" || namespace == h.root.options.Namespace {
-		return h.root, nil
-	}
+	o := h.root.options
+	o.Namespace = cmp.Or(namespace, o.Namespace)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if known := h.others[namespace]; known != nil {
+	if known := h.all[o.Namespace]; known != nil {
 		return known, nil
 	}
-	o := h.root.options
-	o.Namespace = namespace
 	s, err := newHome(o, h.root.connection, h)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		h.all[o.Namespace] = s
 	}
-	if h.others == nil {
-		h.others = map[string]*home{}
-	}
-	h.others[namespace] = s
-	return s, nil
+	return s, err
 }
 
 // has reports whether a namespace may hold releases of this operator.
 func (h *homes) has(namespace string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return namespace == h.root.options.Namespace || h.others[namespace] != nil
+	return h.all[namespace] != nil
 }
 
-// of is the namespace of a release, and whether a pointer says so: where it was installed, else where its module wants
-// it, else that of the operator. It makes no request: readPointers has been called before.
-func (h *homes) of(release string) (namespace string, pointed bool) {
+// pointed is where a pointer says that a release is; empty for none. It makes no request: readPointers has been called
+// before.
+func (h *homes) pointed(release string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := h.pointers[release]
-	return cmp.Or(at, h.declared[release], h.root.options.Namespace), at != ""
+	return h.pointers[release]
 }
 
 // noted remembers a pointer, or forgets it when the namespace is empty.
 func (h *homes) noted(release, namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if namespace == "" {
+	if h.pointers[release] = namespace; namespace == "" {
 		delete(h.pointers, release)
-		return
 	}
-	if h.pointers == nil {
-		h.pointers = map[string]string{}
-	}
-	h.pointers[release] = namespace
 }
 
-// list lists the releases of the operator's namespace, those of modules that name another one, and
-// those that this operator has installed elsewhere. One that may not be read is left out with a
-// warning, which is safe: what is not listed is not deleted.
+// list lists the releases of the operator's namespace, and those that it has installed elsewhere. One that may not be
+// read is left out with a warning, which is safe: what is not listed is not deleted.
 func (h *homes) list(ctx context.Context) (found []string, err error) {
 	states, err := h.readRoot(ctx)
 	if err != nil {
@@ -156,19 +129,12 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 	}
 	found = sortedKeys(states)
 	h.mu.Lock()
-	elsewhere := maps.Clone(h.declared)
-	if elsewhere == nil {
-		elsewhere = map[string]string{}
-	}
-	maps.Copy(elsewhere, h.pointers)
+	pointers := maps.Clone(h.pointers)
 	h.mu.Unlock()
-	for _, namespace := range slices.Compact(slices.Sorted(maps.Values(elsewhere))) {
+	for _, namespace := range slices.Compact(slices.Sorted(maps.Values(pointers))) {
 		home, err := h.in(namespace)
 		if err != nil {
 			return nil, err
-		}
-		if home.isRoot() {
-			continue
 		}
 		there, err := home.records.readAll(ctx)
 		if apierrors.IsForbidden(err) {
@@ -179,7 +145,7 @@ func (h *homes) list(ctx context.Context) (found []string, err error) {
 			return nil, err
 		}
 		for name := range there.states {
-			if elsewhere[name] == namespace {
+			if pointers[name] == namespace {
 				found = append(found, name)
 			}
 		}
@@ -217,23 +183,12 @@ func (h *homes) readPointers(ctx context.Context) error {
 	return err
 }
 
-// holding returns the home of the namespace that holds a release. Without a pointer it may still be
-// in the operator's namespace, where it was before its module named another one.
+// holding returns the home of the namespace that holds a release: without a pointer, that of the operator.
 func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	if err := h.readPointers(ctx); err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
+		return nil, classify(ctx, release, nil, err)
 	}
-	at, pointed := h.of(release)
-	if at != h.root.options.Namespace && !pointed { // nothing was installed there yet
-		is, err := h.root.isOurs(ctx, release)
-		if err != nil {
-			return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
-		}
-		if is {
-			return h.root, nil
-		}
-	}
-	return h.in(at)
+	return h.in(h.pointed(release))
 }
 
 // wantedBy returns the home that a module names. A release that exists elsewhere is an error: to
@@ -243,47 +198,34 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
 		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
 	}
-	fail := func(err error) error { return &Error{Kind: readKind(ctx, err), Release: m.Name, Err: err} }
-	if err := h.readPointers(ctx); err != nil {
-		return nil, fail(err)
-	}
 	wanted, err := h.in(m.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	at, pointed := h.of(m.Name)
-	if !pointed {
-		at = h.root.options.Namespace
+	there, err := h.holding(ctx, m.Name)
+	if err != nil || there == wanted {
+		return there, err
 	}
-	if at == wanted.options.Namespace {
-		return wanted, nil
+	if is, err := there.isOurs(ctx, m.Name); err != nil || !is {
+		return wanted, err
 	}
-	there, err := h.in(at)
-	if err != nil {
-		return nil, err
-	}
-	if is, err := there.isOurs(ctx, m.Name); err != nil {
-		return nil, fail(err)
-	} else if !is {
-		return wanted, nil
-	}
-	fix := fmt.Sprintf("set namespace: %s in module.yaml again", at)
-	if at == h.root.options.Namespace {
+	fix := fmt.Sprintf("set namespace: %s in module.yaml again", there.options.Namespace)
+	if there.isRoot() {
 		fix = "remove namespace from module.yaml again"
 	}
 	return nil, problem(Invalid, m.Name, "it is in namespace %s, but its module now names %s, and a release is not moved; %s, or disable the module, which uninstalls the release, and enable it with the new namespace",
-		at, wanted.options.Namespace, fix)
+		there.options.Namespace, wanted.options.Namespace, fix)
 }
 
 // isOurs reports whether a release of this operator is in the home (P2). A forbidden read is an
 // error: the caller decides whether the release counts as there.
-func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
+func (h *home) isOurs(ctx context.Context, release string) (is bool, err error) {
 	state, err := h.records.look(ctx, release)
-	if err != nil {
-		return false, err
+	if err == nil {
+		op := &operation{ctx: ctx, home: h, release: release, log: h.options.Log}
+		is, err = op.store(state).ours()
 	}
-	op := &operation{ctx: ctx, home: h, release: release, log: h.options.Log}
-	return op.store(state).ours()
+	return is, classify(ctx, release, nil, err)
 }
 
 // point records where a release is, before anything of it is written: a crash in between leaves a
@@ -298,15 +240,10 @@ func (op *operation) point(s State) error {
 	if by := last.labels[OperatorLabel]; exists && by != "" && by != h.homes.root.options.Namespace {
 		return problem(Foreign, op.release, "the release in namespace %s belongs to the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
 	}
-	if at, pointed := h.homes.of(op.release); h.dry != nil || pointed && at == h.options.Namespace {
+	if h.dry != nil || h.homes.pointed(op.release) == h.options.Namespace {
 		return nil
 	}
-	root := h.homes.root.objects
-	_, err := root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of a release that is gone; its label may name another namespace
-		_, err = root.Update(op.ctx, h.pointer(op.release), metav1.UpdateOptions{})
-	}
-	if err != nil {
+	if err := put(op.ctx, h.homes.root.objects, h.pointer(op.release)); err != nil {
 		return fmt.Errorf("record in namespace %s that the release is in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
 	}
 	h.homes.noted(op.release, h.options.Namespace)
@@ -316,7 +253,7 @@ func (op *operation) point(s State) error {
 // unpoint forgets where a release was. A pointer to nothing does no harm, so a failure is logged
 // and not returned.
 func (h *home) unpoint(ctx context.Context, release string) {
-	if at, pointed := h.homes.of(release); h.dry != nil || !pointed || at != h.options.Namespace {
+	if h.dry != nil || h.homes.pointed(release) != h.options.Namespace {
 		return
 	}
 	err := h.homes.root.objects.Delete(ctx, pointerName(release), metav1.DeleteOptions{})
@@ -357,18 +294,4 @@ func (op *operation) createNamespace() error {
 		op.log.Info("the namespace of the release is created", "namespace", name)
 	}
 	return nil
-}
-
-// namespaceFirst replaces the error of a forbidden read by its cause, if that is a missing
-// namespace: without it there can be no RBAC rules in it.
-func (op *operation) namespaceFirst(err error) error {
-	if !apierrors.IsForbidden(err) || op.home.isRoot() {
-		return err
-	}
-	client, clientErr := op.clientFor(schema.GroupVersion{Version: "v1"})
-	name := op.home.options.Namespace
-	if clientErr != nil || !apierrors.IsNotFound(client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()) {
-		return err
-	}
-	return problem(Invalid, op.release, "namespace %s of the release does not exist, and the operator may read nothing in it; create it, and apply the rules for it that 'addon-operator rbac generate' prints", name)
 }

@@ -44,7 +44,6 @@ func (f *fixture) wantReleases(want string) {
 func TestNamespaceOfModule(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("own")
-	f.client.Place(map[string]string{"web": m.Namespace})
 	if p, err := f.client.Plan(f.Context(), m); err != nil || p.Action != Installed || len(p.Changes) != 2 {
 		t.Errorf("plan: %+v, %v", p, err)
 	}
@@ -56,7 +55,6 @@ func TestNamespaceOfModule(t *testing.T) {
 		t.Errorf("objects of the chart are %v, %v, and those of the release %v", objects, err, outcome.Objects)
 	}
 	f.restart()
-	f.client.Place(map[string]string{"web": m.Namespace})
 	f.wantReleases("web")
 	f.apply(m, Skipped, 1)
 	if drifted, known, err := f.client.Drift(f.Context(), m); err != nil || !known || len(drifted) > 0 {
@@ -101,15 +99,12 @@ func TestNamespaceOfModuleIsEdited(t *testing.T) {
 	home := m
 	home.Namespace = ""
 	refused(home, "it is in namespace "+m.Namespace, "now names "+f.namespace)
-	f.client.Place(map[string]string{"web": second.Namespace})
 	f.uninstall("web", true)
 	if f.hasConfigMap(m.Namespace) {
 		t.Error("the release was not uninstalled where it was")
 	}
-	f.client.Place(nil)
 	f.apply(home, Installed, 1)
 	refused(m, "it is in namespace "+f.namespace, "remove namespace from module.yaml again")
-	f.client.Place(map[string]string{"web": m.Namespace})
 	f.uninstall("web", true)
 	if f.hasConfigMap(f.namespace) {
 		t.Error("the release was not uninstalled where it was")
@@ -138,11 +133,9 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 func TestPointerIsDeleted(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("lost")
-	f.client.Place(map[string]string{"web": m.Namespace})
 	f.apply(m, Installed, 1)
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	must(t, secrets.Delete(f.Context(), pointerName("web"), metav1.DeleteOptions{}))
-	f.client.Place(nil)
 	f.wantReleases("web")
 	if existed, err := f.client.Purge(f.Context(), "web", Purging{}); err != nil || !existed {
 		t.Errorf("purge: %v, %v", existed, err)

@@ -97,14 +97,10 @@ func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	for _, info := range list {
 		o := objectOfInfo(info)
 		live, exists, err := k.op.home.look(k.op.ctx, o)
-		why := ""
-		if err == nil && exists {
-			why, err = notOfHook(k.op, live)
-		}
 		if err != nil {
 			return &kube.Result{}, []error{err}
 		}
-		if why != "" {
+		if why := notOfHook(k.op, live); exists && why != "" {
 			errs = append(errs, fmt.Errorf("a Helm hook of the chart would replace %s, but %s; "+
 				"rename the hook, or delete the object if it is not needed", o, why))
 		}
@@ -116,57 +112,35 @@ func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	return k.Client.Delete(list)
 }
 
-// notOfHook returns why an object is not one that a hook of this release has left. Helm and older operators do not
-// name the release of a hook; what they have left may be ours. A release that is gone, or has no module any more
-// (Module.Orphaned), does not prevent that.
-func notOfHook(op *operation, live *metav1.PartialObjectMetadata) (why string, err error) {
+// notOfHook returns why an object is not one that a hook of this release has left; empty if it may be. Helm and older
+// operators do not name the release of a hook; what they have left may be ours.
+func notOfHook(op *operation, live *metav1.PartialObjectMetadata) string {
 	if live == nil {
-		return "the operator may not read it, so its owner is unknown", nil
+		return "the operator may not read it, so its owner is unknown"
 	}
-	them := ownerIn(live)
-	if isOther(them, op.us()) {
-		return fmt.Sprintf("it belongs to release %s in namespace %s", them.name, them.namespace), nil
+	them, module := ownerIn(live), live.Labels[MarkLabel]
+	switch {
+	case isOther(them, op.us()):
+		return fmt.Sprintf("it belongs to release %s in namespace %s", them.name, them.namespace)
+	case live.Annotations[release.HookAnnotation] == "" && them != op.us():
+		return "no Helm hook has made it: it has no annotation " + release.HookAnnotation
+	case module != "" && module != op.release:
+		return "it is of a Helm hook of release " + module
 	}
-	if live.Annotations[release.HookAnnotation] == "" && them != op.us() {
-		return "no Helm hook has made it: it has no annotation " + release.HookAnnotation, nil
-	}
-	of := live.Labels[MarkLabel]
-	if of == "" || of == op.release {
-		return "", nil
-	}
-	if op.takes.orphaned != nil {
-		if orphaned, err := op.takes.orphaned(of); err != nil || orphaned {
-			return "", err
-		}
-	}
-	home, err := op.home.homes.holding(op.ctx, of)
-	if err != nil {
-		return "", err
-	}
-	if state, err := home.records.look(op.ctx, of); err != nil || len(state.Revisions) == 0 {
-		return "", err
-	}
-	return "it is of a Helm hook of release " + of, nil
+	return ""
 }
 
-// withoutDone leaves out the pre-delete hooks that have succeeded before an uninstall was interrupted: the objects
-// that they need may be gone.
-func withoutDone(rel *release.Release) {
-	if rel.Info.Status != release.StatusUninstalling {
-		return
-	}
-	rel.Hooks = slices.DeleteFunc(slices.Clone(rel.Hooks), func(h *release.Hook) bool {
-		return h.LastRun.Phase == release.HookPhaseSucceeded && slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete})
-	})
-}
-
-// keepRuns copies to hooks what a record knows of the runs of the same ones.
-func keepRuns(to, recorded []*release.Hook) {
-	for _, h := range to {
-		for _, before := range recorded {
-			if before.Path == h.Path && before.Manifest == h.Manifest {
-				h.LastRun = before.LastRun
-			}
+// undone are the delete hooks of a chart, without the pre-delete hooks that have succeeded before an uninstall was
+// interrupted, as its record says: the objects that they need may be gone.
+func undone(hooks []*release.Hook, record *release.Release) (left []*release.Hook) {
+	for _, h := range hooks {
+		done := record.Info.Status == release.StatusUninstalling && slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) &&
+			slices.ContainsFunc(record.Hooks, func(before *release.Hook) bool {
+				return before.Path == h.Path && before.Manifest == h.Manifest && before.LastRun.Phase == release.HookPhaseSucceeded
+			})
+		if runsOnDelete(h) && !done {
+			left = append(left, h)
 		}
 	}
+	return left
 }

@@ -8,10 +8,9 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// install runs Helm's install. earlier are manifests of a failed first revision, whose objects may
-// exist. If objects that were presumed absent belong to another release, everything is withdrawn,
-// the record included, and the error is of kind Foreign.
-func (a *apply) install(earlier []string) (*release.Release, error) {
+// install runs Helm's install. earlier is the manifest of a failed first revision, whose objects may
+// exist.
+func (a *apply) install(earlier string) (*release.Release, error) {
 	if last, ok := a.store.state.Last(); ok {
 		if _, err := a.store.body(last); err != nil {
 			return nil, err // Helm would take a corrupted history for none
@@ -29,15 +28,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	i.DisableOpenAPIValidation = true
 	i.DisableHooks = a.op.home.dry != nil
 	i.Labels = a.labels()
-	rel, err := i.Run(a.chart.Copy(), a.module.Values)
-	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
-		if last, ok := a.store.state.Last(); ok {
-			_, err := a.store.Delete(last.secret)
-			return nil, errors.Join(k.withdrawn, err)
-		}
-		return nil, k.withdrawn
-	}
-	return rel, err
+	return i.Run(a.chart.Copy(), a.module.Values)
 }
 
 // reinstall forgets a failed first revision and installs over what it left (H9). Its objects that
@@ -56,7 +47,7 @@ func (a *apply) reinstall() (*release.Release, error) {
 	if _, err := a.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, err
 	}
-	return a.install([]string{failed.Manifest})
+	return a.install(failed.Manifest)
 }
 
 // upgrade runs Helm's upgrade. Its base is the last deployed revision. It would forget what failed
@@ -68,6 +59,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u := action.NewUpgrade(cfg)
 	u.Namespace = a.op.home.options.Namespace
 	u.Timeout = a.op.home.options.Timeout
+	u.MaxHistory = a.op.home.options.HistoryMax
 	u.ResetValues = true // without it, empty values silently mean the old ones
 	u.SkipCRDs = true
 	u.TakeOwnership = true

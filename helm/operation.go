@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,7 +35,6 @@ type operation struct {
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
 	clients      map[schema.GroupVersion]rest.Interface // by group and version, made when first needed
-	progress     func(done, total int)                  // Module.Progress
 	cluster      *cluster                               // of the action that runs or ran last
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
@@ -42,12 +42,13 @@ type operation struct {
 	// unmarked leaves MarkLabel and Options.Labels out: a search for drift must not report their absence on objects
 	// that an older operator, or Helm, has made. They get them with their next revision.
 	unmarked   bool
-	giveUp     <-chan struct{} // Module.GiveUp
-	unserved   []string        // objects of older manifests, whose kinds the API server has in no version
-	takes      takes
-	purge      bool   // it is a Purge
-	keepsData  bool   // objects that hold data are not deleted
-	uninstalls string // the newest manifest of the release that is uninstalled
+	giveUp     <-chan struct{}                    // Module.GiveUp
+	unserved   []Object                           // objects of older manifests, whose kinds the API server has in no version
+	orphaned   func(release string) (bool, error) // Module.Orphaned
+	taken      map[owner]bool                     // whether objects of a release are taken over
+	purge      bool                               // it is a Purge
+	keepsData  bool                               // objects that hold data are not deleted
+	uninstalls string                             // the newest manifest of the release that is uninstalled
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask
@@ -59,11 +60,12 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 		release:   name,
 		log:       h.options.Log.With("release", name),
 		transport: &boundTransport{ctx: ctx, next: h.transport},
+		taken:     map[owner]bool{},
 	}
 	var err error
 	op.capabilities, err = h.kinds.Capabilities(ctx)
 	if err != nil {
-		return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+		return nil, classify(ctx, name, nil, err)
 	}
 	return op, nil
 }
@@ -103,34 +105,19 @@ func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
 	return client, nil
 }
 
-// secrets are the texts that no error may show: empty before the first action, whose manifests are
-// the first to be built.
-func (op *operation) secrets() []string {
-	if op.cluster == nil {
-		return nil
-	}
-	return op.cluster.builder.secrets
-}
-
 // store makes the storage driver over the state that was just read. Its requests do not end with
 // the operation: neither its context, which is never cancelled, nor its client, which is that of
 // the home and does not use the transport of the operation.
 func (op *operation) store(state State) *store {
-	operator := ""
-	if !op.home.isRoot() {
-		operator = op.home.homes.root.options.Namespace
+	return &store{op: op, ctx: context.WithoutCancel(op.ctx), state: state, bodies: map[string]*release.Release{}}
+}
+
+// operator is the namespace whose records these are, where those of other operators may lie; else empty.
+func (op *operation) operator() string {
+	if op.home.isRoot() {
+		return ""
 	}
-	return &store{
-		operator: operator,
-		ctx:      context.WithoutCancel(op.ctx),
-		stopped:  op.ctx.Err,
-		objects:  op.home.objects,
-		records:  op.home.records,
-		encoder:  &op.home.encoder,
-		log:      op.log, historyMax: op.home.options.HistoryMax,
-		state:  state,
-		bodies: map[string]*release.Release{},
-	}
+	return op.home.homes.root.options.Namespace
 }
 
 // configuration makes what Helm's actions work with: new for each action,
@@ -139,16 +126,16 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client := kube.New(getter{op})
 	client.Namespace = op.home.options.Namespace
 	client.Log = op.debug
-	op.cluster = &cluster{Client: client, op: op, builder: &builder{op: op}}
-	releases := storage.Init(s) // keeps all: the store makes room itself
-	releases.Log = op.debug
+	op.cluster = &cluster{Client: client, op: op}
+	releases := storage.Init(s)
+	releases.Log, releases.MaxHistory = op.debug, op.home.options.HistoryMax
 	return &action.Configuration{
 		RESTClientGetter: getter{op},
 		Releases:         releases,
 		KubeClient:       op.cluster,
 		Capabilities:     op.capabilities,
 		Log:              op.debug,
-		HookOutputFunc:   op.hookOutput,
+		HookOutputFunc:   func(string, string, string) io.Writer { return io.Discard },
 	}, op.cluster
 }
 
@@ -169,23 +156,6 @@ func (op *operation) debug(format string, args ...any) {
 	}
 }
 
-// hookOutput takes the output of hook pods whose annotation asks for it.
-func (op *operation) hookOutput(namespace, pod, container string) io.Writer {
-	return lineWriter(func(line string) {
-		op.log.Info("output of a Helm hook", "namespace", namespace, "pod", pod, "container", container, "line", line)
-	})
-}
-
-type lineWriter func(line string)
-
-// Write implements io.Writer.
-func (w lineWriter) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		w(strings.TrimRight(line, "\r\n"))
-	}
-	return len(p), nil
-}
-
 // getter gives Helm the shared parts, and connections that end with the
 // operation.
 type getter struct{ op *operation }
@@ -198,16 +168,16 @@ var (
 // ToRESTConfig returns a configuration bound to the operation.
 func (g getter) ToRESTConfig() (*rest.Config, error) { return g.op.config(), nil }
 
-// ToDiscoveryClient returns the shared discovery.
+// ToDiscoveryClient is not called: the capabilities are known.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	return g.op.home.kinds.Cached(), nil
+	return nil, errors.ErrUnsupported
 }
 
-// ToRESTMapper returns the shared mapper.
-func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.home.kinds.Mapper(), nil }
+// ToRESTMapper is not called: Build maps kinds itself.
+func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return nil, errors.ErrUnsupported }
 
 // ToRawKubeConfigLoader returns the namespace; there is no kubeconfig here.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
-	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.home.options.Namespace}}
-	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
+	of := clientcmdapi.Context{Namespace: g.op.home.options.Namespace}
+	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, &clientcmd.ConfigOverrides{Context: of})
 }

@@ -3,7 +3,6 @@ package helm
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -33,11 +32,7 @@ const Uninstalled Action = "uninstalled"
 // Plan returns what Apply would do now. It writes nothing: see dryRun. An error is the one that
 // Apply would return, as far as it can be known before; the changes up to it are returned as well.
 func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
-	home, err := c.homes.wantedBy(ctx, m)
-	if err != nil {
-		return Plan{}, err
-	}
-	trial, err := home.dryRun()
+	trial, err := dry(c.homes.wantedBy(ctx, m))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -61,11 +56,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 // PlanRemoval returns what Uninstall would do now, or, with purge, what Purge would do, which needs
 // only the name of m. Action is empty for a release that does not exist or, in a purge, is not ours.
 func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Plan, error) {
-	home, err := c.homes.holding(ctx, m.Name)
-	if err != nil {
-		return Plan{}, err
-	}
-	trial, err := home.dryRun()
+	trial, err := dry(c.homes.holding(ctx, m.Name))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -82,11 +73,7 @@ func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Pla
 // ignores defaults of the API server and fields of other writers. known is false when an Apply is
 // due anyway, whose changes would not be drift. Objects that are missing are no drift (H13).
 func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
-	home, err := c.homes.wantedBy(ctx, m)
-	if err != nil {
-		return nil, false, err
-	}
-	trial, err := home.dryRun()
+	trial, err := dry(c.homes.wantedBy(ctx, m))
 	if err != nil {
 		return nil, false, err
 	}
@@ -109,26 +96,14 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 		return false, err
 	}
 	a.store = a.op.store(state)
-	if err := a.others.read(); err != nil {
+	if err := a.understand(); err != nil {
 		return false, err
 	}
-	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip || a.others.adopts {
+	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip || a.adopts {
 		return false, nil
 	}
 	_, err = a.take(StepUpgrade, "")
 	return true, err
-}
-
-// insist makes an upgrade of StepSkip when objects have drifted. Any other step puts them back,
-// too.
-func insist(step Step, reason string, drifted []Object) (Step, string) {
-	switch {
-	case step != StepSkip || len(drifted) == 0:
-		return step, reason
-	case len(drifted) == 1:
-		return StepUpgrade, fmt.Sprintf("%s was changed by others", drifted[0])
-	}
-	return StepUpgrade, fmt.Sprintf("%s and %d more were changed by others", drifted[0], len(drifted)-1)
 }
 
 // hooksOf lists the hooks of a release that an action runs, with the events of that action only.

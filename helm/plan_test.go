@@ -249,7 +249,7 @@ func TestDrift(t *testing.T) {
 
 	m.Drifted = drifted
 	outcome := f.apply(m, Upgraded, 2)
-	if !strings.Contains(outcome.Reason, "were changed by others") || !strings.Contains(outcome.Reason, "and 2 more") {
+	if !strings.Contains(outcome.Reason, "was changed by others, and 2 more") {
 		t.Errorf("reason: %s", outcome.Reason)
 	}
 	m.Drifted = nil

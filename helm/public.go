@@ -20,9 +20,6 @@ var (
 	shownWord  = regexp.MustCompile(`^[A-Za-z]*`)
 )
 
-// valueless is an error of rendering whose text quotes no values, so that everybody may read all of it.
-type valueless struct{ error }
-
 // mostParts and mostFields limit what is listed: the first ones are enough to find the others.
 const mostParts, mostFields = 3, 5
 

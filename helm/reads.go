@@ -31,7 +31,7 @@ func (t *boundTransport) keepReads(yes bool) {
 }
 
 // presumeAbsent answers reads of objects that were not read yet with "not found". If that is not
-// true, their creation fails, and the cluster adopts them (cluster.adopt).
+// true, their creation fails (cluster.existing).
 func (t *boundTransport) presumeAbsent(paths []string) {
 	t.keepReads(true)
 	t.mu.Lock()

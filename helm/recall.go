@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -36,19 +36,14 @@ type note struct {
 	Ends []int `json:"ends,omitempty"`
 }
 
-// recall returns what was rendered for the newest record of a release from the same inputs; nil
-// when that is not known, so that the chart is rendered. While an API does not answer, what templates ask about kinds
-// may have no answer, so nothing is recalled of a chart that asks. A dry run needs the manifest itself.
-func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
+// recall returns what was rendered for the newest record of a release, from these inputs; nil
+// when that is not known, so that the chart is rendered. A dry run needs the manifest itself.
+func (h *home) recall(op *operation, in input) *rendered {
 	last, ok := h.records.remembered(op.release).Last()
-	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || in.Record != last.id() {
 		return nil
 	}
-	in := h.homes.inputs.of(op.release)
-	if in.Asked != "" && len(h.kinds.Away()) > 0 || in.Record != last.id() || in.Inputs != h.renderer.inputsOf(op, ch, values, in.Asked) {
-		return nil
-	}
-	result := &rendered{checksum: last.Checksum, record: last.id(), ends: map[Object]bool{}}
+	result := &rendered{checksum: last.Checksum, record: last.id(), inputs: in.Inputs, asked: in.Asked, ends: map[Object]bool{}}
 	var n note
 	if json.Unmarshal([]byte(last.note), &n) != nil {
 		return nil
@@ -68,9 +63,8 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 func (t *target) forReal() (err error) {
 	ended := t.module.observed(Template)
 	defer func() { ended(err) }()
-	t.op.home.renderer.renders.forget(t.op.release)
-	nothing := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
-	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, nothing); err != nil {
+	t.op.home.renderer.renders.Delete(t.op.release)
+	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, true); err != nil {
 		return renderProblem(t.op.ctx, t.op, t.module, err)
 	}
 	return nil
@@ -142,10 +136,9 @@ type inputs struct {
 	objects recordObjects
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	known   map[string]input // by release; nil: not read yet
-	version string           // resourceVersion of the object; empty: there is none
-	due     *time.Timer      // nil: nothing is to be written
+	mu    sync.Mutex
+	known map[string]input // by release; nil: not read yet
+	due   *time.Timer      // nil: nothing is to be written
 }
 
 // input is what one record was rendered from.
@@ -169,9 +162,8 @@ func (i *inputs) listed(object *metav1.ObjectMeta) {
 	if i.known != nil {
 		return
 	}
-	i.known, i.version = map[string]input{}, ""
+	i.known = map[string]input{}
 	if object != nil {
-		i.version = object.ResourceVersion
 		_ = json.Unmarshal([]byte(object.Annotations[inputsAnnotation]), &i.known) // of a broken one nothing is known
 	}
 }
@@ -205,21 +197,21 @@ func (i *inputs) write(ctx context.Context) {
 	if err != nil || len(data) > maxInputs {
 		return
 	}
-	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
-		Annotations: map[string]string{inputsAnnotation: string(data)},
-	}}
-	var written *corev1.Secret
-	if i.version == "" {
-		written, err = i.objects.Create(ctx, object, metav1.CreateOptions{})
-	} else {
-		written, err = i.objects.Update(ctx, object, metav1.UpdateOptions{})
-	}
+	err = put(ctx, i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: inputsName, Labels: map[string]string{"owner": pointerOwner}, Annotations: map[string]string{inputsAnnotation: string(data)},
+	}})
 	if err != nil {
 		i.known = nil
 		i.log.Debug("the inputs of releases cannot be written; their charts are rendered at the next start",
 			"object", inputsName, "err", err)
-		return
 	}
-	i.version = written.ResourceVersion
+}
+
+// put writes an object that holds no record, whatever it was before.
+func put(ctx context.Context, objects recordObjects, o *corev1.Secret) error {
+	_, err := objects.Update(ctx, o, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = objects.Create(ctx, o, metav1.CreateOptions{})
+	}
+	return err
 }

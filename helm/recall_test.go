@@ -11,8 +11,9 @@ import (
 
 // recalls reports whether the last Apply of a module took the manifest from the record of its release.
 func (f *fixture) recalls(m Module) bool {
-	known := f.client.root.renderer.renders.of(m.Name)
-	return known.result != nil && known.result.record != ""
+	last, _ := f.client.root.renderer.renders.Load(m.Name)
+	known, _ := last.(*rendered)
+	return known != nil && known.record != ""
 }
 
 // H6: after a start, a release that is as it should be is neither rendered nor written, until something has changed.
@@ -93,6 +94,7 @@ func TestChangeThatNothingPrints(t *testing.T) {
 	own := func() []string {
 		return slices.DeleteFunc(requests.take(), func(r string) bool { return !strings.Contains(r, "/namespaces/"+f.namespace+"/") })
 	}
+	f.client.homes.inputs.write() // creates the object
 	for _, value := range []string{"a", "b"} {
 		f.caughtUp()
 		must(t, second(f.client.Releases(t.Context())))

@@ -36,101 +36,68 @@ type Record struct {
 
 // Record reads the newest record of a release in the namespace of the Client. Errors are of type
 // *Error.
-func (c *Client) Record(ctx context.Context, name string) (Record, error) {
+func (c *Client) Record(ctx context.Context, name string) (r Record, err error) {
 	h := c.root
-	op := &operation{ctx: ctx, home: h, release: name, log: h.options.Log, transport: &boundTransport{ctx: ctx, next: h.transport}}
+	op := &operation{ctx: ctx, home: h, release: name, log: h.options.Log}
+	defer func() { err = classify(ctx, name, nil, err) }()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
-		return Record{}, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+		return r, err
 	}
 	last, ok := state.Last()
 	if !ok {
-		return Record{}, problem(Invalid, name, "there is no such release in namespace %s, in %s", h.options.Namespace, h.options.Driver.Resource().Resource)
+		return r, problem(Invalid, name, "there is no such release in namespace %s, in %s", h.options.Namespace, h.options.Driver.Resource().Resource)
 	}
 	s := op.store(state)
-	r := Record{Release: name, Namespace: h.options.Namespace, Revision: last.Version, Status: string(last.Status)}
+	r = Record{Release: name, Namespace: h.options.Namespace, Revision: last.Version, Status: string(last.Status)}
 	if r.Ours, err = s.ours(); err != nil {
-		return Record{}, classify(ctx, name, op, err)
+		return r, err
 	}
-	if err := r.read(s, last); err != nil {
-		return Record{}, classify(ctx, name, op, err)
-	}
-	return r, nil
-}
-
-// read sets the fields from the body of the record. Values are taken from its JSON text, where large
-// numbers stay as they were written: Helm's type would turn them into floats. So the body is
-// fetched a second time; both have the same resourceVersion.
-func (r *Record) read(s *store, last Revision) error {
 	rel, err := s.body(last)
+	if err == nil && rel.Chart.Metadata == nil {
+		err = &corruptedError{secret: last.secret, err: errors.New("the metadata of the chart is missing")}
+	}
 	if err != nil {
-		return err
-	}
-	object, err := s.fetch(last)
-	if err != nil {
-		return err
-	}
-	raw, err := unpackRecord(object.Data[recordKey])
-	if err != nil {
-		return &corruptedError{secret: last.secret, err: err}
-	}
-	var texts struct {
-		Config json.RawMessage `json:"config"`
-		Chart  struct {
-			Values json.RawMessage `json:"values"`
-		} `json:"chart"`
-	}
-	if err := json.Unmarshal(raw, &texts); err != nil {
-		return &corruptedError{secret: last.secret, err: err}
-	}
-	if rel.Chart.Metadata == nil {
-		return &corruptedError{secret: last.secret, err: errors.New("the metadata of the chart is missing")}
+		return r, err
 	}
 	r.Chart, r.Version = rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
-	r.Values = orEmpty(texts.Config)
-	r.Absent = absentFrom(rel)
-	r.empty = len(rel.Chart.Templates) == 0
-	r.files, err = filesOf(rel.Chart, texts.Chart.Values)
-	return err
-}
-
-// orEmpty is a map in JSON, also where there is none.
-func orEmpty(text json.RawMessage) json.RawMessage {
-	if len(text) == 0 || string(text) == "null" {
-		return json.RawMessage("{}")
-	}
-	return text
-}
-
-// absentFrom lists the subcharts of a release. Chart.yaml declares them; a subchart in charts/ that
-// is not declared shows only in the sources of the manifest.
-func absentFrom(rel *release.Release) (absent []string) {
 	for _, d := range rel.Chart.Metadata.Dependencies {
 		if d != nil {
-			absent = append(absent, strings.TrimSpace(d.Name+" "+d.Version))
+			r.Absent = append(r.Absent, strings.TrimSpace(d.Name+" "+d.Version))
 		}
 	}
-	manifests := rel.Manifest
-	for _, h := range rel.Hooks {
-		manifests += "\n# Source: " + h.Path
-	}
-	for _, found := range regexp.MustCompile(`(?m)^# Source: [^/\n]+/charts/([^/\n]+)/`).FindAllStringSubmatch(manifests, -1) {
-		if name := found[1]; !slices.ContainsFunc(absent, func(known string) bool { return known == name || strings.HasPrefix(known, name+" ") }) {
-			absent = append(absent, name)
+	for _, found := range fromSubchart.FindAllStringSubmatch(rel.Manifest, -1) {
+		if !slices.ContainsFunc(r.Absent, func(known string) bool { return strings.HasPrefix(known+" ", found[1]+" ") }) {
+			r.Absent = append(r.Absent, found[1])
 		}
 	}
-	return absent
+	r.empty = len(rel.Chart.Templates) == 0
+	var wrong error
+	r.Values, err = json.Marshal(orEmpty(rel.Config))
+	r.files, wrong = filesOf(rel.Chart)
+	return r, errors.Join(err, wrong)
+}
+
+// fromSubchart is the line by which a manifest names a template of a subchart, declared in Chart.yaml or not.
+var fromSubchart = regexp.MustCompile(`(?m)^# Source: [^/\n]+/charts/([^/\n]+)/`)
+
+// orEmpty is a map, also where there is none.
+func orEmpty(values map[string]any) map[string]any {
+	if values == nil {
+		return map[string]any{}
+	}
+	return values
 }
 
 // filesOf are the files of a chart as a record has it: those that were installed, without comments
 // in Chart.yaml and values.yaml, without subcharts, and without what .helmignore names. Chart.lock
 // is left out, because it is only about subcharts.
-func filesOf(c *chart.Chart, values json.RawMessage) (files []*chart.File, err error) {
+func filesOf(c *chart.Chart) (files []*chart.File, err error) {
 	metadata, err := yaml.Marshal(c.Metadata)
 	if err != nil {
 		return nil, err
 	}
-	defaults, err := yaml.JSONToYAML(orEmpty(values))
+	defaults, err := yaml.Marshal(orEmpty(c.Values))
 	if err != nil {
 		return nil, err
 	}

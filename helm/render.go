@@ -39,64 +39,43 @@ type rendered struct {
 	volatile bool            // lookup was used: the cluster is an input too
 	asked    string          // the kinds and versions that templates have asked about, separated by spaces; allKinds for all
 	inputs   string          // checksum of all that it was made from
-	record   string          // the record that it was recalled from (Revision.id), which has no hooks or inputs; empty: it was rendered
+	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
 }
 
-// memo is what a render was made from. The same chart, values and capabilities give the same manifest. Chart and
-// capabilities are compared by pointer: charts.Cache and kinds.Server return the same one until something has changed.
-type memo struct {
-	chart        *charts.Chart
-	values       [sha256.Size]byte
-	capabilities *chartutil.Capabilities
-}
-
-// renders remembers the last render of each release, so that it is not made again. A render that used lookup is not
-// remembered, because what it finds may change.
-type renders struct{ byName sync.Map }
-
-type remembered struct {
-	memo
-	result *rendered
-}
-
-func (r *renders) of(name string) remembered {
-	known, _ := r.byName.Load(name)
-	is, _ := known.(remembered)
-	return is
-}
-
-func (r *renders) forget(name string) { r.byName.Delete(name) }
-
-// renderer makes manifests of charts.
+// renderer makes manifests of charts. It remembers the last render of each release (renders, *rendered by name), so that
+// it is not made again; not one that used lookup, because what it finds may change.
 type renderer struct {
 	home    *home
-	renders renders
+	renders sync.Map
 }
 
-// recall returns what is known of the manifest of a chart without a render; nil when nothing is, or
-// when it must not be used (forReal). home.recall is the one that looks into the record.
-type recall func(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered
-
-// render returns the render of a module, from memory or what recall finds when nothing it depends
-// on has changed.
-func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall recall) (*rendered, error) {
+// render returns the render of a module: what is remembered, or what its record has (home.recall) unless real is set, when
+// the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer, so nothing
+// of a chart that asks is the same.
+func (r *renderer) render(op *operation, m Module, ch *charts.Chart, real bool) (*rendered, error) {
 	sum, err := valuesSum(m.Values)
 	if err != nil {
 		return nil, err
 	}
-	from := memo{ch, sum, op.capabilities}
-	if known := r.renders.of(m.Name); known.memo == from {
-		return known.result, nil
+	same := func(inputs, asked string) bool {
+		return (asked == "" || len(r.home.kinds.Away()) == 0) && inputs == r.inputsOf(op, ch, sum, asked)
 	}
-	result := recall(op, ch, sum)
+	last, _ := r.renders.Load(m.Name)
+	if known, _ := last.(*rendered); known != nil && same(known.inputs, known.asked) {
+		return known, nil
+	}
+	var result *rendered
+	if in := r.home.homes.inputs.of(op.release); !real && same(in.Inputs, in.Asked) {
+		result = r.home.recall(op, in)
+	}
 	if result == nil {
 		if result, err = r.renderAgain(op, m, ch); err != nil {
 			return nil, err
 		}
 		result.inputs = r.inputsOf(op, ch, sum, result.asked)
 	}
-	if r.renders.forget(m.Name); !result.volatile {
-		r.renders.byName.Store(m.Name, remembered{from, result})
+	if r.renders.Delete(m.Name); !result.volatile {
+		r.renders.Store(m.Name, result)
 	}
 	return result, nil
 }
@@ -138,7 +117,7 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 	state, errState := op.home.records.look(op.ctx, op.release)
 	switch {
 	case errState != nil:
-		return nil, classify(op.ctx, op.release, op, op.namespaceFirst(errState))
+		return nil, classify(op.ctx, op.release, op, errState)
 	case state.wasDeployed():
 		return nil, err
 	}
@@ -161,12 +140,14 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	if err != nil {
 		return nil, err
 	}
-	lookup.asked = kinds.NewAsked(op.capabilities, r.home.kinds.Away())
+	lookup.asked = kinds.NewAsked(op.capabilities)
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
-	if gvs := lookup.asked.Unanswered(); len(gvs) > 0 {
-		return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.home.kinds.Reach(gvs[0].Group))
+	for _, gv := range r.home.kinds.Away() {
+		if lookup.asked.About(gv) {
+			return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.home.kinds.Reach(gv.Group))
+		}
 	}
 	return files, err
 }
@@ -258,11 +239,8 @@ func checkObject(u *unstructured.Unstructured) error {
 	if o.GVK.Version == "" {
 		errs = append(errs, fmt.Errorf("%s has no apiVersion", o))
 	}
-	switch {
-	case o.Name == "" && u.GetGenerateName() != "":
-		errs = append(errs, fmt.Errorf("%s with generateName %q: Helm cannot manage objects without a fixed name; set metadata.name", o.GVK.Kind, u.GetGenerateName()))
-	case o.Name == "":
-		errs = append(errs, fmt.Errorf("%s has no metadata.name", o.GVK.Kind))
+	if o.Name == "" {
+		errs = append(errs, fmt.Errorf("%s has no metadata.name; Helm cannot manage objects with a generateName", o.GVK.Kind))
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", field); err != nil {
@@ -286,9 +264,6 @@ func renderProblem(ctx context.Context, op *operation, m Module, err error) erro
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 	shown := publicText(Render, nil, text)
-	if own, ok := errors.AsType[valueless](err); ok {
-		shown = own.Error()
-	}
 	where := "chart in " + m.chart().Where() + ": "
 	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: where + shorten(text), public: where + shown, cause: err}}
 }

@@ -42,7 +42,7 @@ func renderOffline(t testing.TB, c *Client, m Module) (*rendered, error) {
 		return nil, renderProblem(t.Context(), nil, m, err)
 	}
 	op := offline(t, c)
-	r, err := c.root.renderer.render(op, m, loaded, c.root.recall)
+	r, err := c.root.renderer.render(op, m, loaded, false)
 	if err != nil {
 		return nil, renderProblem(t.Context(), op, m, err)
 	}
@@ -68,7 +68,7 @@ func TestRenderErrors(t *testing.T) {
 		{"all bad objects at once",
 			"-- templates/a.yaml --\nkind: ConfigMap\nmetadata: {name: a}\n-- templates/b.yaml --\nkind: ConfigMap\napiVersion: v1\n-- templates/c.yaml --\nsecret: word\n",
 			[]string{"m/templates/a.yaml: ConfigMap a has no apiVersion", "m/templates/b.yaml: ConfigMap has no metadata.name", "m/templates/c.yaml: a document has no kind"}},
-		{"generateName", "-- templates/a.yaml --\nkind: Job\napiVersion: batch/v1\nmetadata: {generateName: a-}\n", []string{"generateName", "set metadata.name"}},
+		{"generateName", "-- templates/a.yaml --\nkind: Job\napiVersion: batch/v1\nmetadata: {generateName: a-}\n", []string{"metadata.name", "generateName"}},
 		{"number as label", "-- templates/a.yaml --\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a, labels: {a: 1}}\n", []string{"ConfigMap a: metadata.labels", "quote"}},
 		{"duplicate", "-- templates/a.yaml --\n" + configMap + "-- templates/b.yaml --\n" + configMap, []string{"m/templates/b.yaml: ConfigMap a is already defined in m/templates/a.yaml"}},
 		{"Kubernetes too old", "-- Chart.yaml --\napiVersion: v2\nname: m\nversion: 1.0.0\nkubeVersion: '>=9.0.0'\n", []string{"kubeVersion", ">=9.0.0"}},

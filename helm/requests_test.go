@@ -49,7 +49,7 @@ func TestRequestsOfFortyModules(t *testing.T) {
 		must(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		t.Cleanup(stop)
-		client.Watch(ctx, News{Gone: func(Object) {}})
+		client.Watch(ctx, News{Gone: func(Object) {}, Health: func(Object, Health) {}})
 		return client
 	}
 	within := func(what string, limit int64, run func()) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm/manifest"
 )
@@ -67,29 +66,22 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 // Objects are those of the chart of a module with its values, without hooks (H14), as News reports
 // them. It changes nothing. Objects of a kind that the API server does not serve keep the namespace
 // in the manifest.
-func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error) {
-	documents, err := c.Show(ctx, m)
-	if err != nil {
-		return nil, err
-	}
+func (c *Client) Objects(ctx context.Context, m Module) ([]Object, error) {
 	home, err := c.homes.in(m.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range documents {
-		if d.Err != nil {
-			return nil, d.Err
-		}
-		for _, object := range d.Objects {
-			if d.Hook {
-				continue
-			}
-			o := manifest.Of(&unstructured.Unstructured{Object: object})
-			if resolved, _, err := home.resolve(o); err == nil {
-				o = resolved
-			}
-			all = append(all, o)
-		}
+	op, err := home.begin(ctx, m.Name)
+	if err != nil {
+		return nil, err
+	}
+	_, manifest, err := home.template(ctx, op, &m)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Object, len(manifest.objects))
+	for i, o := range manifest.objects {
+		all[i], _, _ = home.resolve(o)
 	}
 	return all, nil
 }
@@ -114,13 +106,11 @@ func (c *Client) Deployed(ctx context.Context, name string, earlier int) (object
 	if err != nil {
 		return nil, 0, err
 	}
-	op, err := home.begin(ctx, name)
-	if err != nil {
-		return nil, 0, err
-	}
+	defer func() { err = classify(ctx, name, nil, err) }()
+	op := &operation{ctx: ctx, home: home, release: name, log: home.options.Log}
 	state, err := home.records.look(ctx, name)
 	if err != nil {
-		return nil, 0, classify(ctx, name, op, err)
+		return nil, 0, err
 	}
 	for _, r := range slices.Backward(state.Revisions) {
 		if earlier != 0 && r.Version != earlier || earlier == 0 && r.Status != release.StatusDeployed {
@@ -128,7 +118,7 @@ func (c *Client) Deployed(ctx context.Context, name string, earlier int) (object
 		}
 		rel, err := op.store(state).body(r)
 		if err != nil {
-			return nil, 0, classify(ctx, name, op, err)
+			return nil, 0, err
 		}
 		d := document(name, rel.Manifest)
 		return d.Objects, rel.Version, d.Err

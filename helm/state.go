@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 )
@@ -53,28 +51,6 @@ type State struct {
 	Revisions []Revision
 }
 
-// surplus returns the oldest revisions that must be deleted so that one more is within a limit; 0
-// is no limit. The deployed one stays however old it is: it is what the next upgrade is compared
-// with.
-func (s State) surplus(limit int) []Revision {
-	var out []Revision
-	deployed := -1 // index of the newest one
-	for i, r := range s.Revisions {
-		if r.Status == release.StatusDeployed {
-			deployed = i
-		}
-	}
-	for i, r := range s.Revisions {
-		if limit == 0 || len(s.Revisions)-len(out) < limit {
-			break
-		}
-		if i != deployed {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // id names a record in the version that was read.
 func (r Revision) id() string { return string(r.uid) + "@" + r.resourceVersion }
 
@@ -86,21 +62,16 @@ func (s State) Last() (Revision, bool) {
 	return s.Revisions[len(s.Revisions)-1], true
 }
 
-// sinceDeployed returns the revisions that Helm ignores when the newest one failed: those after the
-// last one that was deployed, and that one itself, newest first. Objects of all of them may exist.
-// A superseded revision was deployed, too. It is empty when the newest revision is deployed.
-func (s State) sinceDeployed() []Revision {
-	var out []Revision
+// effective returns the revisions whose objects may exist, newest first: the newest one, and if that is not deployed,
+// those before it, up to the last one that was. Helm ignores those in between. A superseded revision was deployed, too.
+func (s State) effective() (all []Revision) {
 	for _, r := range slices.Backward(s.Revisions) {
-		if r.Status == release.StatusDeployed && len(out) == 0 {
-			return nil
-		}
-		out = append(out, r)
+		all = append(all, r)
 		if r.Status == release.StatusDeployed || r.Status == release.StatusSuperseded {
 			break
 		}
 	}
-	return out
+	return all
 }
 
 // installs reports whether the newest revision is of an install: there is none before it, or what
@@ -129,10 +100,6 @@ type records struct {
 
 func newRecords(client metadata.Interface, driver Driver, namespace string) *records {
 	return &records{client: client, driver: driver, namespace: namespace, known: map[string]State{}, used: map[string]bool{}}
-}
-
-func (r *records) objects() metadata.ResourceInterface {
-	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
 
 // listAge is how long a list may serve runs. After that each run reads its own records, to see what a person has done.
@@ -169,7 +136,7 @@ func (r *records) stateOf(name string) State {
 
 // reread lists the records of a release consistently, without trusting the memory.
 func (r *records) reread(ctx context.Context, name string) (State, error) {
-	found, err := r.list(ctx, releaseSelector(name).String(), func(states map[string]State) { r.known[name] = states[name] })
+	found, err := r.list(ctx, "owner=helm,name="+name, func(states map[string]State) { r.known[name] = states[name] })
 	return State{Release: name, Revisions: found.states[name].Revisions}, err
 }
 
@@ -182,15 +149,6 @@ func (r *records) readAll(ctx context.Context) (listing, error) {
 	return r.list(ctx, "owner in (helm, "+pointerOwner+")", func(states map[string]State) {
 		r.known, r.listed, r.used = maps.Clone(states), began, map[string]bool{}
 	})
-}
-
-// copied is a memory for a dry run: it begins with what is known, and gets the pretended writes.
-func (r *records) copied() *records {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := newRecords(r.client, r.driver, r.namespace)
-	c.known, c.listed, c.used = maps.Clone(r.known), r.listed, maps.Clone(r.used)
-	return c
 }
 
 // wrote remembers the revisions of a release after one was written or deleted by us.
@@ -221,7 +179,7 @@ func (r *records) list(ctx context.Context, selector string, remember func(map[s
 	r.mu.Lock()
 	before := r.writes
 	r.mu.Unlock()
-	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := r.client.Resource(r.driver.Resource()).Namespace(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return listing{}, fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
 	}
@@ -245,7 +203,7 @@ func listingOf(records []metav1.PartialObjectMetadata) listing {
 		if m.Labels["owner"] == pointerOwner && m.Labels["name"] != "" && m.Labels[pointerNamespace] != "" {
 			found.pointers[m.Labels["name"]] = m.Labels[pointerNamespace]
 		}
-		if name, revision, err := revisionOf(m); err == nil { // else it only looks like one of Helm
+		if name, revision, ok := revisionOf(m); ok { // else it only looks like one of Helm
 			found.states[name] = State{Release: name, Revisions: append(found.states[name].Revisions, revision)}
 		}
 	}
@@ -255,19 +213,13 @@ func listingOf(records []metav1.PartialObjectMetadata) listing {
 	return found
 }
 
-func releaseSelector(name string) labels.Set {
-	return labels.Set{"owner": "helm", "name": name}
-}
-
-var errNotARecord = errors.New("not a release record")
-
-// revisionOf reads the labels of a release record. A checksum that was copied from another revision
+// revisionOf reads the labels of an object, if it is a release record. A checksum that was copied from another revision
 // does not count (revisionLabel).
-func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
+func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, ok bool) {
 	version, err := strconv.Atoi(m.Labels["version"])
 	name = m.Labels["name"]
 	if err != nil || name == "" || !strings.HasPrefix(m.Name, "sh.helm.release.v1.") {
-		return "", Revision{}, errNotARecord
+		return "", Revision{}, false
 	}
 	r = Revision{
 		Version:         version,
@@ -282,5 +234,5 @@ func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
 	if of, ok := m.Labels[revisionLabel]; ok && of != m.Labels["version"] {
 		r.Checksum = ""
 	}
-	return name, r, nil
+	return name, r, true
 }

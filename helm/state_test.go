@@ -32,9 +32,9 @@ func TestRevisionOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			release, r, err := revisionOf(&metav1.ObjectMeta{Name: tt.secret, Labels: tt.labels})
-			if (err == nil) != tt.ok {
-				t.Fatalf("error = %v", err)
+			release, r, ok := revisionOf(&metav1.ObjectMeta{Name: tt.secret, Labels: tt.labels})
+			if ok != tt.ok {
+				t.Fatalf("is a record: %v", ok)
 			}
 			if tt.ok && (release != "m" || r.Version != 2 || r.Checksum != tt.checksum) {
 				t.Errorf("revision = %s %+v", release, r)
@@ -43,14 +43,14 @@ func TestRevisionOf(t *testing.T) {
 	}
 }
 
-func TestSinceDeployed(t *testing.T) {
+func TestEffectiveRevisions(t *testing.T) {
 	tests := []struct {
 		name  string
 		state State
 		want  []int
 	}{
 		{"nothing", history(), nil},
-		{"deployed", history("superseded", "deployed"), nil},
+		{"deployed", history("superseded", "deployed"), []int{2}},
 		{"failed after deployed", history("superseded", "deployed", "failed"), []int{3, 2}},
 		{"failed twice", history("deployed", "failed", "failed"), []int{3, 2, 1}},
 		{"never deployed", history("failed", "failed"), []int{2, 1}},
@@ -60,37 +60,7 @@ func TestSinceDeployed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []int
-			for _, r := range tt.state.sinceDeployed() {
-				got = append(got, r.Version)
-			}
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("revisions = %v, want %v", got, tt.want)
-			}
-		})
-	}
-}
-
-// H7: the oldest go, so that one more is within the limit; the deployed one stays.
-func TestSurplus(t *testing.T) {
-	tests := []struct {
-		name  string
-		limit int
-		state State
-		want  []int
-	}{
-		{"nothing", 3, history(), nil},
-		{"room for one more", 3, history("superseded", "deployed"), nil},
-		{"full", 3, history("superseded", "superseded", "deployed"), []int{1}},
-		{"the limit was lowered", 2, history("superseded", "superseded", "superseded", "deployed"), []int{1, 2, 3}},
-		{"the deployed one is the oldest", 3, history("deployed", "failed", "failed"), []int{2}},
-		{"none is deployed", 2, history("failed", "failed"), []int{1}},
-		{"only one", 1, history("deployed"), nil},
-		{"no limit", 0, history("superseded", "superseded", "deployed"), nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var got []int
-			for _, r := range tt.state.surplus(tt.limit) {
+			for _, r := range tt.state.effective() {
 				got = append(got, r.Version)
 			}
 			if !reflect.DeepEqual(got, tt.want) {

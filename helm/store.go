@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,6 +34,14 @@ func (e *corruptedError) Error() string {
 // Unwrap returns the cause.
 func (e *corruptedError) Unwrap() error { return e.err }
 
+// unlessCorrupted is err, and nil for a record that cannot be read.
+func unlessCorrupted(err error) error {
+	if _, corrupted := errors.AsType[*corruptedError](err); corrupted {
+		return nil
+	}
+	return err
+}
+
 // recordKey is the key of a record's body in its Secret or ConfigMap.
 const recordKey = "release"
 
@@ -46,35 +53,23 @@ const recordKey = "release"
 //     so of two writers one loses instead of both winning;
 //   - a corrupted body is an error with the name of the secret, where Helm's
 //     driver skips it without an error, and then fails forever on the existing name;
-//   - templates and files of the chart are not stored, but for names: no command of
-//     Helm reads them, and they are what makes records too large.
+//   - templates and files of the chart are not stored: no command of Helm reads them,
+//     and they are what makes records too large.
 type store struct {
-	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
-	stopped func() error    // why nothing may be deleted any more
-	objects recordObjects
-	records *records // learns what is written here; never the other way round
-	encoder *encoder
-	log     *slog.Logger
-	state   State                       // as it was read, with what this operation has written since
-	bodies  map[string]*release.Release // by name of the secret; Helm changes them in place
+	op     *operation
+	ctx    context.Context             // never cancelled: "failed" must be recorded after a cancelled operation
+	state  State                       // as it was read, with what this operation has written since
+	bodies map[string]*release.Release // by name of the secret; Helm changes them in place
 
-	operator   string                        // whose records they are, where those of other operators may lie; else empty
-	historyMax int                           // revisions kept; 0 keeps all
-	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
-	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
-	files      func() []*chart.File          // of a new revision, by name alone; nil: none
-	writing    int                           // the revision that was created last; 0 for none
+	checksum func(*release.Release) string // of a new revision, where it is known only then; or nil
+	describe func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
+	writing  int                           // the revision that was created last; 0 for none
 }
 
 var _ driver.Driver = (*store)(nil)
 
 // Name implements driver.Driver.
-func (s *store) Name() string {
-	if _, ok := s.objects.(configMapRecords); ok {
-		return driver.ConfigMapsDriverName
-	}
-	return driver.SecretsDriverName
-}
+func (s *store) Name() string { return string(s.op.home.options.Driver) }
 
 // Get returns one revision with its body.
 func (s *store) Get(key string) (*release.Release, error) {
@@ -127,15 +122,15 @@ func (s *store) Create(key string, rel *release.Release) error {
 	}
 	secret.Labels["createdAt"] = now()
 	secret.Labels[revisionLabel] = strconv.Itoa(rel.Version)
-	s.prune()
-	created, err := s.objects.Create(s.ctx, secret, metav1.CreateOptions{})
+	created, err := s.op.home.objects.Create(s.ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
 	}
 	if err != nil {
 		return fmt.Errorf("create release record %s: %w", key, err)
 	}
-	return s.keep(created, rel)
+	s.keep(created, rel)
+	return nil
 }
 
 // Update writes the changed status of a revision.
@@ -163,11 +158,7 @@ func (s *store) write(key string, old Revision, rel *release.Release) error {
 	}
 	secret.Labels["modifiedAt"] = now()
 	secret.ResourceVersion = old.resourceVersion
-	updated, err := s.update(secret)
-	if err != nil {
-		return err
-	}
-	return s.keep(updated, rel)
+	return s.update(secret, rel)
 }
 
 // Delete implements driver.Driver. It removes a revision that did not change since it was read; one that is gone is no
@@ -178,10 +169,10 @@ func (s *store) Delete(key string) (*release.Release, error) {
 		return nil, driver.ErrReleaseNotFound
 	}
 	old := s.state.Revisions[i]
-	if err := s.stopped(); err != nil {
+	if err := s.op.ctx.Err(); err != nil {
 		return nil, err
 	}
-	err := s.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
+	err := s.op.home.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
 	switch {
 	case apierrors.IsConflict(err):
 		return nil, fmt.Errorf("delete release record %s: %w", old.secret, errTaken)
@@ -189,13 +180,13 @@ func (s *store) Delete(key string) (*release.Release, error) {
 		return nil, fmt.Errorf("delete release record %s: %w", old.secret, err)
 	}
 	s.state.Revisions = slices.DeleteFunc(slices.Clone(s.state.Revisions), func(r Revision) bool { return r.secret == old.secret })
-	s.records.wrote(s.state.Release, s.state.Revisions)
+	s.op.home.records.wrote(s.state.Release, s.state.Revisions)
 	return s.bodies[key], nil
 }
 
 // drop removes a corrupted record. One that another client has removed meanwhile is as good.
 func (s *store) drop(c *corruptedError, then string) error {
-	s.log.Warn("a corrupted release record is removed; "+then, "record", c.secret, "err", c.err)
+	s.op.log.Warn("a corrupted release record is removed; "+then, "record", c.secret, "err", c.err)
 	_, err := s.Delete(c.secret)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
@@ -203,22 +194,9 @@ func (s *store) drop(c *corruptedError, then string) error {
 	return err
 }
 
-// prune deletes the oldest revisions, so that one more is within the limit (H7). What could not be deleted is no
-// reason to stop: the next revision tries again.
-func (s *store) prune() {
-	for _, r := range s.state.surplus(s.historyMax) {
-		if _, err := s.Delete(r.secret); err != nil {
-			s.log.Warn("an old release record stays for now", "err", err)
-		}
-	}
-}
-
 // keep takes over what the API server has stored, for the next step and for the memory of records.
-func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
-	_, revision, err := revisionOf(&secret.ObjectMeta)
-	if err != nil {
-		return err
-	}
+func (s *store) keep(secret *corev1.Secret, rel *release.Release) {
+	_, revision, _ := revisionOf(&secret.ObjectMeta)
 	revisions := slices.Clone(s.state.Revisions)
 	if i := s.index(secret.Name); i >= 0 {
 		revisions[i] = revision
@@ -227,8 +205,7 @@ func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
 	}
 	s.state.Revisions = revisions
 	s.bodies[secret.Name] = rel
-	s.records.wrote(s.state.Release, revisions)
-	return nil
+	s.op.home.records.wrote(s.state.Release, revisions)
 }
 
 func (s *store) index(key string) int {
@@ -251,7 +228,7 @@ func (s *store) body(r Revision) (*release.Release, error) {
 	if err != nil {
 		return nil, &corruptedError{secret: r.secret, err: err}
 	}
-	rel.Namespace = s.records.namespace // Helm renders for this one; another client may have written another one
+	rel.Namespace = s.op.home.options.Namespace // Helm renders for this one; another client may have written another one
 	rel.Labels = customLabels(secret.Labels)
 	s.bodies[r.secret] = rel
 	return rel, nil
@@ -271,13 +248,9 @@ func customLabels(all map[string]string) map[string]string {
 func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
 	stored := *rel
 	if rel.Chart != nil {
-		files := namesOnly(rel.Chart.Files)
-		if s.files != nil && rel.Version == s.writing {
-			files = s.files()
-		}
-		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values, Files: files}
+		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
 	}
-	data, err := s.encoder.encode(&stored)
+	data, err := s.op.home.encoder.encode(&stored)
 	if err != nil {
 		return nil, fmt.Errorf("encode release %s, revision %d: %w", rel.Name, rel.Version, err)
 	}
@@ -310,26 +283,22 @@ func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 		return err
 	}
 	change(&record.ObjectMeta)
-	updated, err := s.update(record)
-	if err != nil {
-		return err
-	}
-	return s.keep(updated, s.bodies[r.secret])
+	return s.update(record, s.bodies[r.secret])
 }
 
 func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }
 
-// sinceDeployed are the manifests of the last deployed revision and of those since; none when the
-// newest is deployed.
-func (s *store) sinceDeployed() (manifests []string, err error) {
-	for _, r := range s.state.sinceDeployed() {
+// manifests are what the release may have in the cluster: the manifest of the newest revision, and, if that is not
+// deployed, those since the last deployed one. None without a record.
+func (s *store) manifests() (all []string, err error) {
+	for _, r := range s.state.effective() {
 		rel, err := s.body(r)
 		if err != nil {
 			return nil, err
 		}
-		manifests = append(manifests, rel.Manifest)
+		all = append(all, rel.Manifest)
 	}
-	return manifests, nil
+	return all, nil
 }
 
 // unlock marks an interrupted revision as failed, and does nothing else. The

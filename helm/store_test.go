@@ -27,10 +27,10 @@ func record(version int, status string) *release.Release {
 
 func (f *fixture) driver() *store {
 	f.Helper()
-	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	state, err := f.client.root.records.reread(f.Context(), "m")
 	must(f, err)
-	return &store{ctx: f.Context(), stopped: f.Context().Err, objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
+	op := &operation{ctx: f.Context(), home: f.client.root, release: "m", log: f.client.root.options.Log}
+	return op.store(state)
 }
 
 // Labels of a secret after Create and Update, as the helm command line selects

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,21 +26,17 @@ const (
 	ownerNamespace = "meta.helm.sh/release-namespace"
 )
 
-// survey is the owners of those objects of a list that exist.
-type survey map[Object]owner
-
 // owner is the release an object belongs to; zero: none.
 type owner struct{ name, namespace string }
 
-// survey reads the owners of objects. It reads the objects whole, with the request that Helm's
+// survey reads the owners of objects; zero for one that does not exist. It reads them whole, with the request that Helm's
 // actions make a moment later, so that the transport can answer that one from memory (keepReads).
 // Objects of unknown kinds, and those that may not be read, are left out: Helm reports them.
-func (op *operation) survey(objects []Object) (survey, error) {
-	var mu sync.Mutex
-	owners := survey{}
+func (op *operation) survey(objects []Object) ([]owner, error) {
+	owners := make([]owner, len(objects))
 	group, ctx := errgroup.WithContext(op.ctx)
 	group.SetLimit(surveyWidth)
-	for _, o := range objects {
+	for i, o := range objects {
 		request, err := op.read(o)
 		if meta.IsNoMatchError(err) {
 			continue
@@ -62,9 +56,7 @@ func (op *operation) survey(objects []Object) (survey, error) {
 			if err != nil {
 				return unlooked(o, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			owners[o] = ownerIn(live)
+			owners[i] = ownerIn(live)
 			return nil
 		})
 	}
@@ -131,19 +123,11 @@ func (h *home) reach(objects []Object) error {
 
 // reachManifests is reach for what release records list.
 func (h *home) reachManifests(texts ...string) error {
-	if len(h.kinds.Away()) == 0 {
-		return nil
+	objects, err := objectsOf(texts...)
+	if err != nil || len(h.kinds.Away()) == 0 {
+		return err
 	}
-	for _, text := range texts {
-		objects, err := objectsOf(text)
-		if err == nil {
-			err = h.reach(objects)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return h.reach(objects)
 }
 
 // resourceOf finds where the API server keeps an object.
@@ -174,20 +158,7 @@ func ownerIn(live *metav1.PartialObjectMetadata) owner {
 	return owner{live.Annotations[ownerName], live.Annotations[ownerNamespace]}
 }
 
-// foreign returns an error that names every object of another release, but for those of taken.
-// Objects without an owner are adopted (H7). If objects were taken from another release, both would
-// change them without end.
-func (s survey) foreign(objects []Object, us owner, taken map[owner]bool) error {
-	var errs []error
-	for _, o := range objects {
-		if them := s[o]; isOther(them, us) && !taken[them] {
-			errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
-				o, them.name, them.namespace, ownerName))
-		}
-	}
-	return errors.Join(errs...)
-}
-
+// isOther reports whether an object belongs to another release.
 func isOther(them, us owner) bool {
 	return them.name != "" && them != us && (them.name != us.name || them.namespace != "")
 }

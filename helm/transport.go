@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,8 +39,9 @@ type boundTransport struct {
 	ctx  context.Context
 	next http.RoundTripper
 
-	mu    sync.Mutex // for the next three
-	last  failure
+	last atomic.Pointer[failure]
+
+	mu    sync.Mutex      // for the next two
 	keeps bool            // answers to reads are kept
 	reads map[string]kept // by path; a query is never kept
 }
@@ -102,16 +104,13 @@ func statusIn(resp *http.Response) *metav1.Status {
 }
 
 func (t *boundTransport) failed() failure {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.last
+	if last := t.last.Load(); last != nil {
+		return *last
+	}
+	return failure{}
 }
 
-func (t *boundTransport) note(f failure) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = f
-}
+func (t *boundTransport) note(f failure) { t.last.Store(&f) }
 
 // roundTrip calls release when the request has failed or its body is closed, and not before:
 // release cancels the context, which would cut the body.

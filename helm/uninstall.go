@@ -20,11 +20,7 @@ import (
 // left. Objects whose annotations do not name the release as their owner stay; the delete hooks are
 // those of the chart in m.Dir, rendered with m.Values (P2). Errors are of type *Error.
 func (c *Client) Uninstall(ctx context.Context, m Module) (existed bool, err error) {
-	home, err := c.homes.holding(ctx, m.Name)
-	if err != nil {
-		return false, err
-	}
-	return home.remove(ctx, removal{m, nil})
+	return c.remove(ctx, removal{m, nil})
 }
 
 // Purge is Uninstall for a release whose module is gone (E10, G7). No person asked for it, so it
@@ -32,11 +28,15 @@ func (c *Client) Uninstall(ctx context.Context, m Module) (existed bool, err err
 // run, objects that hold data stay, and while a module claims an object of the release, it is an
 // error (P1).
 func (c *Client) Purge(ctx context.Context, name string, how Purging) (existed bool, err error) {
-	home, err := c.homes.holding(ctx, name)
+	return c.remove(ctx, removal{Module{Name: name}, &how})
+}
+
+func (c *Client) remove(ctx context.Context, how removal) (existed bool, err error) {
+	home, err := c.homes.holding(ctx, how.Name)
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, removal{Module{Name: name}, &how})
+	return home.remove(ctx, how)
 }
 
 // Purging is what a Purge may do.
@@ -61,42 +61,47 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
+	defer func() { err = classify(ctx, name, op, err) }()
 	op.purge, op.giveUp = how.purge != nil, how.GiveUp
 	op.keepsData = op.purge && !how.purge.Data
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
-		return false, classify(ctx, name, op, err)
+		return false, err
 	}
 	if len(state.Revisions) == 0 {
 		h.unpoint(ctx, name)
 		return false, nil
 	}
 	s := op.store(state)
-	if how.purge != nil {
+	if op.purge {
 		ours, err := s.ours()
-		if err != nil {
-			return false, classify(ctx, name, op, err)
-		}
-		if !ours {
+		if err == nil && !ours {
 			op.log.Info("the release is left alone: it was not installed by an addon-operator")
-			return false, nil
 		}
-		if err := unclaimed(op, s, how.purge.Claimed); err != nil {
-			return false, classify(ctx, name, op, err)
+		if err != nil || !ours {
+			return false, err
+		}
+	}
+	if err := op.dropCorrupted(s); err != nil {
+		return false, err
+	}
+	if op.purge {
+		if err := op.unclaimed(s, how.purge.Claimed); err != nil {
+			return false, err
 		}
 	}
 	err = op.uninstall(s, how.Module)
 	// From here on objects are missing because of us: News must not report them, and an Apply that
 	// follows begins without anything remembered.
-	h.renderer.renders.forget(name)
+	h.renderer.renders.Delete(name)
 	h.want(name, nil)
 	if err != nil {
 		h.records.doubt(name)
-	} else {
-		h.unpoint(ctx, name)
-		h.homes.inputs.put(name, nil)
+		return true, err
 	}
-	return true, classify(ctx, name, op, err)
+	h.unpoint(ctx, name)
+	h.homes.inputs.put(name, nil)
+	return true, nil
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older one whose
@@ -109,7 +114,7 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 		}
 		is, err := home.isOurs(ctx, name)
 		if err != nil {
-			return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+			return nil, err
 		}
 		if is {
 			ours = append(ours, name)
@@ -123,8 +128,8 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 // corrupted record has none. Outside of the operator's namespace only the label with the name of
 // the operator's namespace counts, because other operators may have releases there.
 func (s *store) ours() (bool, error) {
-	if s.operator != "" {
-		of := func(r Revision) bool { return r.labels[OperatorLabel] == s.operator }
+	if operator := s.op.operator(); operator != "" {
+		of := func(r Revision) bool { return r.labels[OperatorLabel] == operator }
 		return slices.ContainsFunc(s.state.Revisions, of), nil
 	}
 	if s.marked() {
@@ -135,11 +140,8 @@ func (s *store) ours() (bool, error) {
 		return false, nil
 	}
 	rel, err := s.body(last)
-	if _, ok := errors.AsType[*corruptedError](err); ok {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, unlessCorrupted(err)
 	}
 	_, ok = rel.Config[legacyChecksumKey]
 	return ok, nil
@@ -154,9 +156,6 @@ func (s *store) marked() bool {
 // All kinds must be reachable first: an object whose API does not answer would be taken for
 // deleted, and its record would be gone.
 func (op *operation) uninstall(s *store, of Module) error {
-	if err := op.dropCorrupted(s); err != nil {
-		return err
-	}
 	last, ok := s.state.Last()
 	if !ok {
 		return nil
@@ -173,17 +172,11 @@ func (op *operation) uninstall(s *store, of Module) error {
 	if r := op.home.dry; r != nil && !op.purge {
 		r.hooks = hooksOf(newest, Uninstalled)
 	}
-	// The newest manifest is not all there is when its revision did not get to
-	// its end: objects that it dropped still exist.
-	var others []string
-	for _, r := range s.state.sinceDeployed() {
-		rel, err := s.body(r)
-		if err != nil {
-			return err
-		}
-		others = append(others, rel.Manifest)
+	manifests, err := s.manifests()
+	if err != nil {
+		return err
 	}
-	if err := op.home.reachManifests(append(others, newest.Manifest)...); err != nil {
+	if err := op.home.reachManifests(manifests...); err != nil {
 		return err
 	}
 	cfg, _ := op.configuration(s)
@@ -192,12 +185,14 @@ func (op *operation) uninstall(s *store, of Module) error {
 	u.Timeout = op.home.options.Timeout
 	u.IgnoreNotFound = true
 	u.DisableHooks = op.purge || op.home.dry != nil
-	if last.Status != release.StatusUninstalled && len(others) > 0 { // the uninstall itself deletes what the newest has
+	// The newest manifest, whose objects the uninstall deletes, is not all there is when its revision did not get to
+	// its end: objects that it dropped still exist.
+	if last.Status != release.StatusUninstalled && len(manifests) > 1 {
 		kept, err := objectsOf(newest.Manifest)
 		if err != nil {
 			return err
 		}
-		if err := op.removeAll(others, kept); err != nil {
+		if err := op.removeAll(manifests[1:], kept); err != nil {
 			return err
 		}
 	}
@@ -208,14 +203,16 @@ func (op *operation) uninstall(s *store, of Module) error {
 	return nil
 }
 
-// objectsOf are the objects that a manifest names.
-func objectsOf(text string) (all []Object, err error) {
-	found, err := manifest.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("manifest of an older revision: %w", err)
-	}
-	for _, u := range found {
-		all = append(all, manifest.Of(u))
+// objectsOf are the objects that manifests name.
+func objectsOf(manifests ...string) (all []Object, err error) {
+	for _, text := range manifests {
+		found, err := manifest.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("manifest of an older revision: %w", err)
+		}
+		for _, u := range found {
+			all = append(all, manifest.Of(u))
+		}
 	}
 	return all, nil
 }
@@ -224,37 +221,23 @@ func objectsOf(text string) (all []Object, err error) {
 // could otherwise have anything created and deleted, with the rights of the operator. A record without such hooks runs
 // none. If the chart cannot be rendered, the error keeps the release: a hook may be there to protect its data.
 func chartsDeleteHooks(op *operation, s *store, rel *release.Release, of Module) error {
-	recorded, before := rel.Hooks, hooksOf(rel, Uninstalled)
-	if len(before) == 0 {
+	if !slices.ContainsFunc(rel.Hooks, runsOnDelete) {
 		return nil
 	}
-	rel.Hooks = slices.DeleteFunc(slices.Clone(recorded), runsOnDelete)
+	var has []*release.Hook
 	if charts.Exists(of.Dir) {
-		has, err := op.home.renderer.hooks(op, of, chartutil.ReleaseOptions{
-			Revision: rel.Version, IsInstall: s.state.installs(), IsUpgrade: !s.state.installs(),
-		})
+		loaded, err := op.home.renderer.load(&of)
+		if err == nil {
+			has, _, err = op.home.renderer.documents(op, of, loaded, chartutil.ReleaseOptions{
+				Revision: rel.Version, IsInstall: s.state.installs(), IsUpgrade: !s.state.installs(),
+			})
+		}
 		if err != nil {
 			return fmt.Errorf("the release has delete hooks, and which of them the chart has is unknown: %w", renderProblem(op.ctx, op, of, err))
 		}
-		rel.Hooks = append(rel.Hooks, slices.DeleteFunc(has, func(h *release.Hook) bool { return !runsOnDelete(h) })...)
 	}
-	keepRuns(rel.Hooks, recorded)
-	if now := hooksOf(rel, Uninstalled); !slices.EqualFunc(before, now, func(x, y Hook) bool { return x.Object == y.Object }) {
-		op.log.Warn("the delete hooks are those of the chart, and not those in the release record",
-			"record", before[:min(len(before), maxNamedObjects)], "chart", now[:min(len(now), maxNamedObjects)])
-	}
-	withoutDone(rel)
+	rel.Hooks = append(slices.DeleteFunc(slices.Clone(rel.Hooks), runsOnDelete), undone(has, rel)...)
 	return nil
-}
-
-// hooks are the Helm hooks of the chart of a module, rendered for a revision.
-func (r *renderer) hooks(op *operation, m Module, of chartutil.ReleaseOptions) ([]*release.Hook, error) {
-	loaded, err := r.load(&m)
-	if err != nil {
-		return nil, err
-	}
-	hooks, _, err := r.documents(op, m, loaded, of)
-	return hooks, err
 }
 
 // runsOnDelete reports whether an uninstall runs a hook.

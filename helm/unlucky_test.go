@@ -24,27 +24,6 @@ func (f *fixture) answering(method, path string, code int, on *atomic.Bool) {
 	f.restart()
 }
 
-// The one write that marks the last revision as superseded fails: the next Apply repairs the history, also after a
-// restart. H8.
-func TestSupersededLater(t *testing.T) {
-	f := start(t)
-	var on atomic.Bool
-	f.answering(http.MethodPut, "/secrets/sh.helm.release.v1.simple.v1", http.StatusServiceUnavailable, &on)
-	m := module(t, "simple").with("text", "one")
-	f.apply(m, Installed, 1)
-	on.Store(true)
-	m = m.with("text", "two")
-	f.apply(m, Upgraded, 2)
-	f.wantRevisions("simple", "1 deployed", "2 deployed")
-	if log := f.log.String(); !strings.Contains(log, "an older revision is still recorded as deployed") {
-		t.Errorf("the log does not say so:\n%s", log)
-	}
-	on.Store(false)
-	f.restart()
-	f.apply(m, Skipped, 2)
-	f.wantRevisions("simple", "1 superseded", "2 deployed")
-}
-
 // The deletion of a record is answered, but not done, as by a broken proxy: the next install finds the record, reads
 // it, and continues from it. H8.
 func TestRecordThatWasNotDeleted(t *testing.T) {

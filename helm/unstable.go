@@ -5,10 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -34,9 +32,7 @@ const allKinds = "*"
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, asked string) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.home.homes.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
-	for _, label := range sortedKeys(r.home.options.Labels) {
-		fmt.Fprintf(sum, "%s=%s\x00", label, r.home.options.Labels[label])
-	}
+	fmt.Fprint(sum, r.home.options.Labels) // sorted by their keys
 	if asked == allKinds {
 		fmt.Fprint(sum, op.capabilities.APIVersions) // sorted
 	} else {
@@ -52,39 +48,35 @@ func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size
 // labels are put on the record of the new revision; the next decision needs them.
 func (t *target) labels() map[string]string {
 	all := map[string]string{ChecksumLabel: t.manifest.checksum, InputsLabel: t.manifest.inputs}
-	if t.store.operator != "" {
-		all[OperatorLabel] = t.store.operator
+	if operator := t.op.operator(); operator != "" {
+		all[OperatorLabel] = operator
 	}
 	return all
 }
 
 // recorded is the checksum of what Helm has rendered for a record, which Helm does after us: a
 // chart that makes a password, and looks it up later, has made another one for the record than for
-// our checksum. The manifest of the record is taken apart where Helm has joined it.
+// our checksum.
 func (r *renderer) recorded(rel *release.Release) string {
+	return r.sum(manifestsIn(rel), slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
+}
+
+// manifestsIn takes the manifest of a record apart where Helm has joined it.
+func manifestsIn(rel *release.Release) (manifests []releaseutil.Manifest) {
 	const begin = "---\n# Source: "
-	var manifests []releaseutil.Manifest
 	for text := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSuffix(rel.Manifest, "\n"), begin), "\n"+begin) {
 		if name, content, ok := strings.Cut(text, "\n"); ok {
 			manifests = append(manifests, releaseutil.Manifest{Name: name, Content: content})
 		}
 	}
-	return r.sum(manifests, slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
+	return manifests
 }
 
 // buildOf identifies a build of the operator: another build may render differently, for example
 // with another version of Helm. It is computed once for a Client.
 func buildOf() string {
-	text := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		text = info.String()
-	}
-	if self, err := os.Executable(); err == nil {
-		if info, err := os.Stat(self); err == nil {
-			text += strconv.FormatInt(info.Size(), 10)
-		}
-	}
-	return text
+	info, _ := debug.ReadBuildInfo()
+	return fmt.Sprint(info)
 }
 
 // unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A

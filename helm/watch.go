@@ -53,8 +53,7 @@ type News struct {
 	// Gone: an object that belongs to a release of the namespace was deleted, or
 	// lost the label or the annotation of its release (H13).
 	Gone func(Object)
-	// Health: an object that belongs to a release of the namespace is doing so now; nil: nothing is
-	// read for that.
+	// Health: an object that belongs to a release of the namespace is doing so now.
 	Health func(Object, Health)
 }
 
@@ -69,46 +68,35 @@ type News struct {
 // assess makes the follower read the health of objects again that were just written (H25). It
 // returns at once.
 func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
-	assess = func([]Object) {}
 	o := c.root.options
-	if o.Watcher == nil {
-		return assess
+	if o.Watcher != nil {
+		c.root.kinds.Watch(o.Watcher.WatchKinds(ctx))
 	}
-	c.root.kinds.Watch(o.Watcher.WatchKinds(ctx))
 	if o.Presence == nil {
-		return assess
+		return func([]Object) {}
 	}
 	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
 		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
 	}
-	report := presenceReport{
+	follower := health.NewFollower(c.root.dynamic, func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+		news.Health(named(kind, name), h)
+	})
+	go follower.Run(ctx)
+	o.Presence.Start(ctx, managedByHelm, presenceReport{
 		Ours: func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
 			return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
 		},
-		Gone:    func(kind schema.GroupKind, name types.NamespacedName) { news.Gone(named(kind, name)) },
-		Changed: func(*meta.RESTMapping, *metav1.PartialObjectMetadata) {},
-	}
-	if news.Health != nil {
-		follower := health.NewFollower(health.Options{
-			Client: c.root.dynamic, Log: o.Log,
-			Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
-				news.Health(named(kind, name), h)
-			},
-		})
-		report.Changed = follower.Changed
-		report.Gone = func(kind schema.GroupKind, name types.NamespacedName) {
+		Gone: func(kind schema.GroupKind, name types.NamespacedName) {
 			follower.Gone(kind, name)
 			news.Gone(named(kind, name))
-		}
-		go follower.Run(ctx)
-		assess = func(written []Object) {
-			for _, o := range written {
-				follower.Again(o.GVK.GroupKind(), o.NamespacedName())
-			}
+		},
+		Changed: follower.Changed,
+	})
+	return func(written []Object) {
+		for _, o := range written {
+			follower.Again(o.GVK.GroupKind(), o.NamespacedName())
 		}
 	}
-	o.Presence.Start(ctx, managedByHelm, report)
-	return assess
 }
 
 // Present reports whether an object of News exists, according to the
@@ -123,10 +111,10 @@ func (c *Client) Exists(o Object) bool {
 }
 
 // follow begins to watch the kinds of objects that are about to be applied. A kind that is unknown
-// yet is followed by a later Apply.
+// yet is followed by a later Apply. A dry run changes nothing that is watched.
 func (h *home) follow(objects []Object) {
 	for _, o := range objects {
-		if _, m, err := h.resolve(o); err == nil && h.options.Presence != nil {
+		if _, m, err := h.resolve(o); err == nil && h.options.Presence != nil && h.dry == nil {
 			h.options.Presence.Follow(m)
 		}
 	}
@@ -189,7 +177,7 @@ func (h *home) want(release string, objects []Object) []Object {
 			byKind[m.GroupVersionKind.GroupKind()] = append(byKind[m.GroupVersionKind.GroupKind()], r.NamespacedName())
 		}
 	}
-	if h.options.Presence != nil {
+	if h.options.Presence != nil && h.dry == nil {
 		h.options.Presence.Want(release, byKind)
 	}
 	return slices.Clip(resolved)

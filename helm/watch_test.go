@@ -67,26 +67,6 @@ func TestRequestsWithoutChange(t *testing.T) {
 	}
 }
 
-// H6: memory that demands an upgrade is not believed if somebody else has written the release since: neither if the
-// record that it knows is another one, nor if there is a newer one.
-func TestMemoryOfRecordsIsOutOfDate(t *testing.T) {
-	f := start(t)
-	m := module(t, "simple").with("text", "one")
-	f.apply(m, Installed, 1)
-	f.apply(m.with("text", "two"), Upgraded, 2)
-	rollback := action.NewRollback(f.stock())
-	rollback.Version = 1
-	must(t, rollback.Run("simple"))
-	f.apply(m.with("text", "three"), Upgraded, 4)
-	failed := f.lastRelease("simple")
-	failed.Version, failed.Info.Status = 5, release.StatusFailed
-	must(t, f.stock().Releases.Create(failed))
-	f.apply(m.with("text", "four"), Upgraded, 6)
-	if got := f.configMap("simple-a")["text"]; got != "four" {
-		t.Errorf("text = %q", got)
-	}
-}
-
 // H13: a deleted object is reported, and is back after the next Apply; our own work is
 // no news.
 func TestGone(t *testing.T) {
@@ -259,21 +239,31 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 	}
 }
 
-// Somebody else works on a release with the helm command line: the next reload, or run, sees it.
+// Somebody else works on a release with the helm command line: the next reload, or run, sees it. Memory that demands an
+// upgrade is not believed: neither if the record that it knows is another one, nor if there is a newer one. H6.
 func TestChangedRecords(t *testing.T) {
 	f := start(t)
 	m := module(t, "simple").with("text", "one")
+	rollback := action.NewRollback(f.stock())
+	reload := func() { must(t, second(f.client.Releases(t.Context()))) }
 	f.apply(m, Installed, 1)
 	f.apply(m.with("text", "two"), Upgraded, 2)
-	rollback := action.NewRollback(f.stock())
-	rollback.Version = 1
-	must(t, second(f.client.Releases(t.Context())))
+	reload()
 	must(t, rollback.Run("simple"))
 	f.apply(m.with("text", "two"), Skipped, 2)
 	f.apply(m.with("text", "two"), Upgraded, 4)
-	must(t, f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}))
-	must(t, second(f.client.Releases(t.Context())))
-	f.apply(m.with("text", "two"), Upgraded, 4)
+	failed := f.lastRelease("simple")
+	failed.Version, failed.Info.Status = 5, release.StatusFailed
+	must(t, f.stock().Releases.Create(failed))
+	f.apply(m.with("text", "three"), Upgraded, 6)
+	must(t, rollback.Run("simple"))
+	f.apply(m.with("text", "four"), Upgraded, 8)
+	must(t, f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 8), metav1.DeleteOptions{}))
+	reload()
+	f.apply(m.with("text", "four"), Upgraded, 8)
+	if got := f.configMap("simple-a")["text"]; got != "four" {
+		t.Errorf("text = %q", got)
+	}
 }
 
 // H11: a kind that others add is seen in templates, without a request while nothing

@@ -67,7 +67,6 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 		return r, err
 	}
 	r.holdCharts(j)
-	j.Place(r.tree.Modules)
 	return r, nil
 }
 

@@ -15,24 +15,10 @@ import (
 	"addon-operator/values"
 )
 
-// Place says to Helm which modules have a namespace of their own (H20).
-func (s Services) Place(modules []addons.Module) {
-	namespaces := map[string]string{}
-	for _, m := range modules {
-		if m.File.Namespace != "" {
-			namespaces[m.Name] = m.File.Namespace
-		}
-	}
-	if s.Releases != nil {
-		s.Releases.Place(namespaces)
-	}
-}
-
 // Concerned lists the releases that are the operator's business: those named like a module, which
 // may adopt them (H7), the ignored one, which is never purged, and those that an operator has
 // installed. others are all the rest, which are left alone (P2).
 func (s Services) Concerned(ctx context.Context, modules []addons.Module) (releases, others []string, err error) {
-	s.Place(modules)
 	all, err := s.Releases.Releases(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list releases: %w", err)

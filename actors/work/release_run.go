@@ -12,7 +12,6 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
-	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -104,7 +103,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Drifted, m.Allowed = r.job.Known.Drifted, r.job.Known.Allowed
-	m.Began, m.Progress = r.operation, r.job.progress(r.run, "installing objects")
+	m.Began = r.operation
 	m.GiveUp = r.run.Context().Done()
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
@@ -117,10 +116,6 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	}
 	if err != nil {
 		return outcome, r.failed(err)
-	}
-	for _, from := range outcome.TakenFrom {
-		r.job.notify(kube.Notice{Reason: "ObjectsTakenOver", Message: fmt.Sprintf(
-			"Module %s has taken over objects of release %s, which has no module directory any more", r.job.Owner, from)})
 	}
 	if len(outcome.Healed) > 0 {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)

@@ -100,8 +100,6 @@ type Releases interface {
 	// know counts as missing. It is an error while a module claims an object of the release.
 	Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
-	// Place says which modules have their releases in namespaces of their own, by module.
-	Place(namespaces map[string]string)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
 	// Objects are those that the chart of a module has with its values; nothing is written.

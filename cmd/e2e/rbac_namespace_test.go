@@ -60,7 +60,7 @@ web: {text: one}
 		}
 		return err
 	})
-	o.expect("ERROR", "module=far", "release far", "namespace "+none+" of the release does not exist, and the operator may read nothing in it; create it, and apply the rules for it that 'addon-operator rbac generate' prints")
+	o.expect("ERROR", "module=far", "release far", "in namespace "+none, "forbidden", "'addon-operator rbac generate' prints all permissions that it needs")
 	if n, known := o.count("forbidden"), o.count("forbidden", none); n != known {
 		t.Errorf("%d lines of the log say forbidden, %d of them about the namespace that is missing", n, known)
 	}

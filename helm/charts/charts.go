@@ -4,7 +4,6 @@
 package charts
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -84,8 +83,7 @@ type Chart struct {
 	digest [sha256.Size]byte // of contents, see digestOf
 	chart  *chart.Chart
 	module Module
-	inner  bool   // it is in chart/ (A20)
-	beside []byte // the values.yaml next to chart/; nil without
+	inner  bool // it is in chart/ (A20)
 }
 
 // Metadata is the content of Chart.yaml. Callers must not change it.
@@ -129,9 +127,6 @@ type File struct {
 // module enable, at any depth (M1). Their names begin in Root. Those of the chart itself are in
 // the directory CRDs.
 func (c *Chart) SubchartCRDs(merged map[string]any) (files []File, err error) {
-	if len(c.chart.Dependencies()) == 0 {
-		return nil, nil
-	}
 	values, err := c.Values(merged)
 	if err != nil {
 		return nil, err
@@ -218,53 +213,49 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	return fresh, nil
 }
 
-// load reads a chart, unless it is the known one. One whose files change meanwhile is read again: it
-// would be half of the old and half of the new chart.
+// load reads a chart, unless it is the known one. One whose files change meanwhile would be half of the old and half of
+// the new chart.
 func load(m Module, known *Chart) (*Chart, error) {
-	isInner := m.isInner()
-	stamp, err := stampOf(m, isInner)
-	for range maxReads {
-		if err != nil {
-			return nil, m.unread("read chart directory", err)
-		}
-		if known != nil && known.stamp == stamp {
-			return known, nil
-		}
-		fresh, wrong := read(m, isInner)
-		var after [sha256.Size]byte
-		if after, err = stampOf(m, isInner); err == nil && after == stamp {
-			if fresh != nil {
-				fresh.stamp = stamp
-			}
-			return fresh, wrong
-		}
-		stamp = after
+	stamp, err := stampOf(m)
+	if err != nil {
+		return nil, m.unread("read chart directory", err)
 	}
-	return nil, m.unread("load chart in", errors.New("its files keep changing; write them at once, for example by moving a directory into place"))
+	if known != nil && known.stamp == stamp {
+		return known, nil
+	}
+	fresh, wrong := read(m)
+	if after, err := stampOf(m); err != nil || after != stamp {
+		return nil, m.unread("load chart in", errors.New("its files changed while they were read, and are read again by the next attempt; "+
+			"write them at once, for example by moving a directory into place"))
+	}
+	if fresh != nil {
+		fresh.stamp = stamp
+	}
+	return fresh, wrong
 }
 
-// maxReads is how often a chart that changes while it is read is read again.
-const maxReads = 10
-
 // read is load without a stamp.
-func read(m Module, isInner bool) (*Chart, error) {
+func read(m Module) (*Chart, error) {
 	loaded, err := Read(m)
+	if err == nil {
+		err = checkDependencies(loaded, m.Where())
+	}
+	if _, ok := errors.AsType[chart.ValidationError](err); ok {
+		err = fmt.Errorf("file Chart.yaml: %w", err)
+	}
 	if err != nil {
 		return nil, m.unread("load chart in", err)
 	}
-	if err := checkDependencies(loaded, m.Where()); err != nil {
-		return nil, m.unread("load chart in", err)
-	}
-	fresh := &Chart{chart: loaded, module: m, inner: isInner}
+	fresh := &Chart{chart: loaded, module: m, inner: m.isInner()}
 	fresh.module.Current = nil // it is of this call
 	var global map[string]any
 	switch {
-	case isInner:
-		if global, fresh.beside, err = globalNextTo(m); err != nil {
+	case fresh.inner:
+		if global, err = globalNextTo(m); err != nil {
 			return nil, err
 		}
 		if len(global) > 0 {
-			loaded.Values = over(loaded.Values, map[string]any{globalKey: global})
+			loaded.Values = chartutil.MergeTables(map[string]any{globalKey: copyValues(global)}, loaded.Values)
 		}
 	case m.Key != "":
 		delete(loaded.Values, m.Key)
@@ -297,40 +288,22 @@ func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, 
 	return digest, nil
 }
 
-// Read reads a chart within the limits of its files (checkSize). It does not check whether its
+// Read reads a chart within the limits of its files. It does not check whether its
 // declared dependencies are there: package fetch reads charts to download these. A module without
 // Chart.yaml gets one here (A17), because Helm's loader insists on it.
 func Read(m Module) (*chart.Chart, error) {
-	if err := checkSize(m); err != nil {
-		return nil, err
-	}
-	root := Root(m.Dir)
-	if _, err := os.Stat(filepath.Join(root, "Chart.yaml")); err == nil || root != m.Dir {
-		return loader.LoadDir(root)
-	}
-	metadata, err := yaml.Marshal(&chart.Metadata{APIVersion: chart.APIVersionV2, Name: m.Name, Version: synthesisedVersion})
+	_, err := os.Stat(filepath.Join(Root(m.Dir), "Chart.yaml"))
+	synthesised := err != nil && !m.isInner()
+	files, err := readFiles(m, synthesised)
 	if err != nil {
 		return nil, err
 	}
-	files := []*loader.BufferedFile{{Name: "Chart.yaml", Data: metadata}}
-	rules, err := ignoreRules(m.Dir, m.Shows(m.Dir))
-	if err != nil {
-		return nil, err
-	}
-	err = walk(m.Dir, "", func(name string, info fs.FileInfo) error {
-		if isForeign(name) || rules.Ignore(name, info) {
-			return skip(info)
+	if synthesised {
+		metadata, err := yaml.Marshal(&chart.Metadata{APIVersion: chart.APIVersionV2, Name: m.Name, Version: synthesisedVersion})
+		if err != nil {
+			return nil, err
 		}
-		if info.IsDir() {
-			return nil
-		}
-		data, err := os.ReadFile(filepath.Join(m.Dir, filepath.FromSlash(name)))
-		const mark = "\ufeff" // of editors; Helm's own loader takes it out, too
-		files = append(files, &loader.BufferedFile{Name: name, Data: bytes.TrimPrefix(data, []byte(mark))})
-		return err
-	})
-	if err != nil {
-		return nil, err
+		files = append(files, &loader.BufferedFile{Name: "Chart.yaml", Data: metadata})
 	}
 	return loader.LoadFiles(files)
 }
@@ -368,7 +341,7 @@ func ignoreRules(dir, shown string) (*ignore.Rules, error) {
 // stampOf changes when a file of the chart, or the values.yaml next to chart/, appears, disappears,
 // or changes its size or time. It reads no content, so it is cheap enough to be computed for each
 // run. Files that no chart has, such as hooks in the module, count as well: that costs one load.
-func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
+func stampOf(m Module) (stamp [sha256.Size]byte, err error) {
 	sum := sha256.New()
 	note := func(name string, info fs.FileInfo) error {
 		if info.IsDir() {
@@ -379,9 +352,8 @@ func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 		sum.Write(append(numbers, name...))
 		return nil
 	}
-	root := m.Dir
-	if isInner {
-		root = Root(m.Dir)
+	root := Root(m.Dir)
+	if root != m.Dir {
 		if info, err := os.Stat(filepath.Join(m.Dir, "values.yaml")); err == nil {
 			_ = note("../values.yaml", info)
 		}

@@ -253,7 +253,7 @@ func TestMissingDependencies(t *testing.T) {
 		"another version":   {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: sub, version: 9.9.9}]}\n" + sub + "}\n", ""},
 		"of the subchart":   {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0}\n" + sub + ", dependencies: [{name: redis, version: 1.0.0}]}\n", ""},
 		"without charts":    {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0}]}\n", "Chart.yaml declares the dependency sub, which is not in charts/; run 'helm dependency build DIR'"},
-		"switched off":      {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: redis, version: 0.1.0, condition: redis.enabled}, {name: sub}, {name: kafka}, {name: kafka, alias: b}]}\n-- values.yaml --\nredis: {enabled: false}\n" + sub + "}\n", "Chart.yaml declares the dependencies kafka, redis, which are not in charts/"},
+		"switched off":      {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: redis, version: 0.1.0, condition: redis.enabled}, {name: sub}, {name: kafka}, {name: kafka, alias: b}]}\n-- values.yaml --\nredis: {enabled: false}\n" + sub + "}\n", "Chart.yaml declares the dependency kafka, redis, which is not in charts/"},
 		"of a chart of old": {"-- Chart.yaml --\n{apiVersion: v1, name: m, version: 0.1.0}\n-- requirements.yaml --\ndependencies: [{name: sub, version: 0.1.0}]\n", "requirements.yaml declares the dependency sub"},
 	} {
 		t.Run(name, func(t *testing.T) {

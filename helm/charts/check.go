@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template/parse"
-
-	"helm.sh/helm/v3/pkg/chart"
 )
 
 // Check reports whether the chart of a module can be read: its files and dependencies, and the
@@ -19,19 +17,13 @@ func Check(m Module) error {
 	if !Exists(m.Dir) {
 		return nil
 	}
-	read, err := Read(m)
-	if err == nil {
-		err = checkDependencies(read, m.Where())
-	}
-	if _, ok := errors.AsType[chart.ValidationError](err); ok {
-		err = fmt.Errorf("file Chart.yaml: %w", err)
-	}
+	read, err := read(m)
 	if err != nil {
-		return m.unread("load chart in", err)
+		return err
 	}
 	var errs []error
 	where := m.Where()
-	for _, t := range read.Templates {
+	for _, t := range read.chart.Templates {
 		tree := parse.New(filepath.Join(where, t.Name))
 		tree.Mode = parse.SkipFuncCheck // Helm's functions are not exported: a name that is none of them fails the run
 		if _, err := tree.Parse(string(t.Data), "", "", map[string]*parse.Tree{}); err != nil {

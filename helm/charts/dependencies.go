@@ -3,7 +3,6 @@ package charts
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,21 +24,13 @@ func checkDependencies(c *chart.Chart, dir string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	slices.Sort(missing)
 	file := "Chart.yaml"
 	if c.Metadata.APIVersion == chart.APIVersionV1 {
 		file = "requirements.yaml"
 	}
-	what, is := "the dependency", "is"
-	if missing = slices.Compact(missing); len(missing) > 1 {
-		what, is = "the dependencies", "are"
-	}
-	where := ""
-	if !filepath.IsAbs(dir) {
-		where = " in the directory of modules"
-	}
-	return fmt.Errorf("%s declares %s %s, which %s not in charts/; run 'helm dependency build %s'%s, or remove what is not needed from %s",
-		file, what, strings.Join(missing, ", "), is, dir, where, file)
+	slices.Sort(missing)
+	return fmt.Errorf("%s declares the dependency %s, which is not in charts/; run 'helm dependency build %s', "+
+		"or remove what is not needed from %s", file, strings.Join(slices.Compact(missing), ", "), dir, file)
 }
 
 // Sections are the keys under which a chart has the values of a subchart: one for each alias in

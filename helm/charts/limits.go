@@ -23,19 +23,16 @@ const maxChart = 64 << 20
 // subchartArchive is where Helm looks for packed subcharts.
 var subchartArchive = regexp.MustCompile(`(?:^|/)charts/[^/_.][^/]*\.tgz$`)
 
-// checkSize refuses a chart that is too large, or whose YAML would be with all aliases written out,
-// before Helm loads it. It leaves out the same files as the loader, so that an author can exclude
-// large ones by .helmignore.
-func checkSize(m Module) error {
+// readFiles reads the files of a chart that .helmignore does not name, as Helm's loader does, but refuses a chart that is
+// too large, or whose YAML would be with all aliases written out. A synthesised one lacks what templates never read.
+func readFiles(m Module, synthesised bool) (files []*loader.BufferedFile, err error) {
 	root := Root(m.Dir)
 	rules, err := ignoreRules(root, m.Where())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = os.Stat(filepath.Join(root, "Chart.yaml"))
-	synthesised := err != nil && root == m.Dir
 	var w weight
-	return walk(root, "", func(name string, info fs.FileInfo) error {
+	err = walk(root, "", func(name string, info fs.FileInfo) error {
 		switch {
 		case rules.Ignore(name, info) || synthesised && isForeign(name):
 			return skip(info)
@@ -45,43 +42,47 @@ func checkSize(m Module) error {
 			return irregular(name)
 		case !synthesised && info.Size() > loader.MaxDecompressedFileSize:
 			return fmt.Errorf("%s has more than %d MiB, Helm's limit for a file of a chart; list it in .helmignore if no template reads it", name, loader.MaxDecompressedFileSize>>20)
+		case int64(w)+info.Size() > maxChart:
+			return errTooLarge
 		}
-		return w.add(name, info.Size(), func() ([]byte, error) { return os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) })
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err == nil {
+			err = w.add(name, data)
+		}
+		const mark = "\ufeff" // of editors
+		files = append(files, &loader.BufferedFile{Name: name, Data: bytes.TrimPrefix(data, []byte(mark))})
+		return err
 	})
+	return files, err
 }
+
+var errTooLarge = fmt.Errorf("its files have more than %d MiB; list in .helmignore what no template reads", maxChart>>20)
 
 // weight is the size of the files of a chart together, in bytes, subcharts in archives included.
 type weight int64
 
-// add counts a file, and reads those that Helm parses while it loads a chart, or unpacks: their
-// content may stand for much more than their size. An archive counts packed and unpacked. read is
-// called for such files only.
-func (w *weight) add(name string, size int64, read func() ([]byte, error)) error {
-	if *w += weight(size); *w > maxChart {
-		return fmt.Errorf("its files have more than %d MiB; list in .helmignore what no template reads", maxChart>>20)
+// add counts a file, and looks into those that Helm parses while it loads a chart, or unpacks: their
+// content may stand for much more than their size. An archive counts packed and unpacked.
+func (w *weight) add(name string, data []byte) error {
+	if *w += weight(len(data)); *w > maxChart {
+		return errTooLarge
 	}
 	parsed := slices.Contains([]string{"Chart.yaml", "Chart.lock", "values.yaml", "requirements.yaml", "requirements.lock"}, path.Base(name))
-	packed := subchartArchive.MatchString(name)
-	if !parsed && !packed || strings.HasPrefix(name, "templates/") {
-		return nil
-	}
-	data, err := read()
-	if err != nil {
-		return err
-	}
-	if parsed {
+	switch {
+	case strings.HasPrefix(name, "templates/"):
+	case parsed:
 		if err := manifest.Check(string(data)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		return nil
-	}
-	files, err := loader.LoadArchiveFiles(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	for _, f := range files {
-		if err := w.add(f.Name, int64(len(f.Data)), func() ([]byte, error) { return f.Data, nil }); err != nil {
+	case subchartArchive.MatchString(name):
+		files, err := loader.LoadArchiveFiles(bytes.NewReader(data))
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, f := range files {
+			if err := w.add(f.Name, f.Data); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
 	return nil

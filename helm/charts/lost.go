@@ -57,12 +57,9 @@ func Reads(template []byte, dir string) bool {
 }
 
 // Content are the files of the chart and its subcharts, and whether they have content. Their names are those in
-// manifests without the name of the chart. The values.yaml next to chart/ has the name ../values.yaml.
+// manifests without the name of the chart.
 func (c *Chart) Content() map[string]bool {
 	content := map[string]bool{}
-	if c.beside != nil {
-		content["../values.yaml"] = HasContent(c.beside)
-	}
 	visit(c.chart, "", func(name string, data []byte) { content[name] = HasContent(data) })
 	return content
 }

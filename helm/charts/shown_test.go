@@ -16,7 +16,7 @@ func TestErrorsNameShownPaths(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a dependency is missing": {map[string]string{"Chart.yaml": metadata + "dependencies: [{name: db, version: 1.0.0}]\n"}, "load chart in 010-web: Chart.yaml declares the dependency db, which is not in charts/; run 'helm dependency build 010-web' in the directory of modules"},
+		"a dependency is missing": {map[string]string{"Chart.yaml": metadata + "dependencies: [{name: db, version: 1.0.0}]\n"}, "load chart in 010-web: Chart.yaml declares the dependency db, which is not in charts/; run 'helm dependency build 010-web'"},
 		"a broken template":       {map[string]string{"Chart.yaml": metadata, "templates/a.yaml": "{{"}, "template 010-web/templates/a.yaml:1: "},
 		"a chart in chart/":       {map[string]string{"chart/Chart.yaml": "version: ["}, "load chart in 010-web/chart: "},
 		"a wrong .helmignore":     {map[string]string{"Chart.yaml": metadata, ".helmignore": "a**b\n"}, "load chart in 010-web: read 010-web/.helmignore: "},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -89,7 +88,7 @@ func Ignored(root string) (func(file string) bool, error) {
 // because they print numbers with a verb, look at their kind, and compare them with those of the chart.
 func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	if !c.inner {
-		return floatsIn(merged), nil
+		return floatsIn(merged)
 	}
 	section, there := merged[c.module.Key]
 	own, isMap := section.(map[string]any)
@@ -100,7 +99,15 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
 		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
 	}
-	return floatsIn(over(top, own)), nil
+	top, err := floatsIn(top)
+	if err != nil {
+		return nil, err
+	}
+	own, err = floatsIn(own)
+	if own == nil {
+		return top, err
+	}
+	return chartutil.MergeTables(own, top), err
 }
 
 // Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that the values
@@ -121,71 +128,30 @@ func (c *Chart) Validate(merged map[string]any) error {
 	return chartutil.ValidateAgainstSchema(use, values)
 }
 
-// over merges maps at all depths; above wins. Neither is changed, and the result shares their
-// parts.
-func over(below, above map[string]any) map[string]any {
-	out := make(map[string]any, len(below)+len(above))
-	maps.Copy(out, below)
-	for key, value := range above {
-		lower, ok1 := out[key].(map[string]any)
-		upper, ok2 := value.(map[string]any)
-		if ok1 && ok2 {
-			value = over(lower, upper)
-		}
-		out[key] = value
+// floatsIn copies a map of values, with all its numbers as float64, as encoding/json reads them. Digits beyond 53 bits
+// are lost, as in Helm.
+func floatsIn(values map[string]any) (copied map[string]any, err error) {
+	data, err := json.Marshal(values)
+	if err == nil {
+		err = json.Unmarshal(data, &copied)
 	}
-	return out
-}
-
-// floatsIn copies a map of values, with all its numbers as float64.
-func floatsIn(values map[string]any) map[string]any {
-	copied := make(map[string]any, len(values))
-	for key, value := range values {
-		copied[key] = floats(value)
-	}
-	return copied
-}
-
-// floats copies a value, with all its numbers as float64. Digits beyond 53 bits are lost, as in Helm, where an
-// integer beyond the range of a float64 is a string.
-func floats(value any) any {
-	switch v := value.(type) {
-	case int:
-		return float64(v)
-	case int64:
-		return float64(v)
-	case json.Number:
-		if number, err := v.Float64(); err == nil {
-			return number
-		}
-		return v.String()
-	case []any:
-		list := make([]any, len(v))
-		for i, element := range v {
-			list[i] = floats(element)
-		}
-		return list
-	case map[string]any:
-		return floatsIn(v)
-	}
-	return value
+	return copied, err
 }
 
 // globalNextTo reads the section global in the values.yaml of a module whose chart is in chart/. In
-// the other form the file belongs to the chart, and Helm reads it. data is the whole file; nil without one.
-func globalNextTo(m Module) (global map[string]any, data []byte, err error) {
+// the other form the file belongs to the chart, and Helm reads it.
+func globalNextTo(m Module) (global map[string]any, err error) {
 	file := filepath.Join(m.Dir, "values.yaml")
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, m.unread("values file of", err)
-	case !info.Mode().IsRegular():
-		return nil, nil, irregular(m.Shows(file))
+		return nil, nil
+	case err == nil && !info.Mode().IsRegular():
+		return nil, irregular(m.Shows(file))
 	}
-	if data, err = os.ReadFile(file); err != nil {
-		return nil, nil, m.unread("values file of", err)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, m.unread("values file of", err)
 	}
 	err = manifest.Check(string(data))
 	var content struct {
@@ -195,7 +161,7 @@ func globalNextTo(m Module) (global map[string]any, data []byte, err error) {
 		err = yaml.Unmarshal(data, &content)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", m.Shows(file), err)
+		return nil, fmt.Errorf("%s: %w", m.Shows(file), err)
 	}
-	return content.Global, data, nil
+	return content.Global, nil
 }

@@ -5,13 +5,11 @@ package dryrun
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,7 +114,7 @@ func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	}
 	r.Note(change)
 	if change.Note != "" {
-		return respond(req, http.StatusCreated, "application/json", body), nil
+		return respond(req, http.StatusCreated, body), nil
 	}
 	return resp, nil
 }
@@ -149,7 +147,7 @@ func (r *Objects) change(req *http.Request) (*http.Response, error) {
 	case noDryRun(resp.StatusCode, answer):
 		change.Note, change.After = NoteWebhook, before.Object
 		r.Note(change)
-		return respond(req, http.StatusOK, "application/json", raw), nil
+		return respond(req, http.StatusOK, raw), nil
 	}
 	return resp, nil
 }
@@ -162,10 +160,10 @@ func (r *Objects) remove(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if before == nil {
-		return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
+		return respondStatus(req, http.StatusNotFound, metav1.StatusFailure, metav1.StatusReasonNotFound), nil
 	}
 	r.Note(Change{Object: manifest.Of(before), Verb: Deleted, Before: before.Object})
-	return respondStatus(req, http.StatusOK, ""), nil
+	return respondStatus(req, http.StatusOK, metav1.StatusSuccess, ""), nil
 }
 
 // read gets the object that a write is about as the cluster has it; nil when there is none or it may not be read. Then
@@ -241,18 +239,14 @@ func objectIn(data []byte) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-func respond(req *http.Request, code int, contentType string, body []byte) *http.Response {
+func respond(req *http.Request, code int, body []byte) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
 }
 
-func respondStatus(req *http.Request, code int, reason metav1.StatusReason) *http.Response {
-	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: int32(code), Reason: reason}
-	if reason != "" {
-		status.Status, status.Message = metav1.StatusFailure, strings.ToLower(string(reason))
-	}
-	body, _ := json.Marshal(status) // a struct of texts
-	return respond(req, code, "application/json", body)
+func respondStatus(req *http.Request, code int, status string, reason metav1.StatusReason) *http.Response {
+	text := fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": %q, "reason": %q, "code": %d}`, status, reason, code)
+	return respond(req, code, []byte(text))
 }

@@ -1,9 +1,6 @@
 package dryrun
 
-import (
-	"maps"
-	"strings"
-)
+import "maps"
 
 // HideBoth masks differing values on both sides, so that neither the old nor the new secret is shown,
 // but the fact that they differ is. A mask keeps the structure of an object; nil is an
@@ -29,9 +26,8 @@ func HideBoth(before, after map[string]any, mask func(object map[string]any) map
 }
 
 // hide returns what may be shown of a value before and after; the last two are what the mask shows of them. It descends
-// as long as both sides have the same structure, and compares texts of as many lines line by line, because they may be
-// configuration files with a secret in one line. Of anything else nothing is shown if the mask has found a secret on
-// one side.
+// as long as both sides have the same structure. Of anything else that differs, nothing is shown if the mask has found
+// a secret on one side.
 func hide(b, a, shownB, shownA any) (any, any) {
 	oldMap, ok1 := b.(map[string]any)
 	newMap, ok2 := a.(map[string]any)
@@ -46,51 +42,27 @@ func hide(b, a, shownB, shownA any) (any, any) {
 		}
 		return outB, outA
 	}
-	oldParts, newParts, hiddenB, hiddenA := partsOf(b), partsOf(a), partsOf(shownB), partsOf(shownA)
-	n := len(oldParts)
-	isHiddenB, isHiddenA := !equalValues(b, shownB), !equalValues(a, shownA)
+	oldList, _ := b.([]any)
+	newList, _ := a.([]any)
+	hiddenB, _ := shownB.([]any)
+	hiddenA, _ := shownA.([]any)
+	if n := len(oldList); n > 0 && n == len(newList) && n == len(hiddenB) && n == len(hiddenA) {
+		outB, outA := make([]any, n), make([]any, n)
+		for i := range n {
+			outB[i], outA[i] = hide(oldList[i], newList[i], hiddenB[i], hiddenA[i])
+		}
+		return outB, outA
+	}
+	isHiddenA := !equalValues(a, shownA)
 	switch {
-	case !isHiddenB && !isHiddenA:
+	case !isHiddenA && equalValues(b, shownB):
 		return b, a
 	case equalValues(b, a) && isHiddenA: // a mask decides by what is around a value, too
 		return shownA, shownA
 	case equalValues(b, a):
 		return shownB, shownB
-	case n == 0 || n != len(newParts) || n != len(hiddenB) || n != len(hiddenA) || isText(a) != isText(b):
-		return hidden(b, masked), hidden(a, masked+changedMark)
 	}
-	outB, outA := make([]any, n), make([]any, n)
-	for i := range n {
-		outB[i], outA[i] = hide(oldParts[i], newParts[i], hiddenB[i], hiddenA[i])
-	}
-	if isText(b) {
-		return joined(outB), joined(outA)
-	}
-	return outB, outA
-}
-
-// partsOf are the elements of a list, and the lines of a text that has several.
-func partsOf(value any) []any {
-	list, _ := value.([]any)
-	if text, _ := value.(string); strings.Contains(text, "\n") {
-		for line := range strings.SplitSeq(text, "\n") {
-			list = append(list, line)
-		}
-	}
-	return list
-}
-
-func isText(value any) bool {
-	_, is := value.(string)
-	return is
-}
-
-func joined(lines []any) string {
-	all := make([]string, len(lines))
-	for i, line := range lines {
-		all[i], _ = line.(string)
-	}
-	return strings.Join(all, "\n")
+	return hidden(b, masked), hidden(a, masked+changedMark)
 }
 
 // hidden is the mark in the place of a value; that there is none is shown.

@@ -62,20 +62,18 @@ type Chart struct {
 // ends, Get returns at once: Helm's library takes no context, so a download may go on until the
 // process ends.
 func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
-	type result struct {
-		chart *Chart
-		err   error
-	}
-	done := make(chan result, 1)
+	var c *Chart
+	done := make(chan error, 1)
 	go func() {
-		c, err := get(r, dir)
-		done <- result{c, err}
+		var err error
+		c, err = get(r, dir)
+		done <- err
 	}()
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case got := <-done:
-		return got.chart, got.err
+	case err := <-done:
+		return c, err
 	}
 }
 

@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -16,15 +15,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Options configure a Follower. All but Log are required.
-type Options struct {
-	Client dynamic.Interface
-	// Report is called when the health of an object has changed, and for the first one that is
-	// known. It must return at once, and must not call the Follower, whose lock is held.
-	Report func(schema.GroupKind, types.NamespacedName, Health)
-	Log    *slog.Logger // nil discards
-}
-
 const (
 	workers = 4
 	// readPause is between two reads of one object.
@@ -36,12 +26,12 @@ const (
 // Follower keeps the health of objects up to date: Changed names what has changed, workers read it
 // and report. It is safe for concurrent use.
 type Follower struct {
-	options Options
-	queue   workqueue.TypedDelayingInterface[object]
+	client dynamic.Interface
+	report func(schema.GroupKind, types.NamespacedName, Health)
+	queue  workqueue.TypedDelayingInterface[object]
 
 	mu      sync.Mutex
 	objects map[object]*followed
-	denied  map[schema.GroupKind]bool // it was logged that they cannot be read
 }
 
 type object struct {
@@ -57,15 +47,10 @@ type followed struct {
 	next    time.Time // it is not read again before
 }
 
-// NewFollower makes a follower that reads nothing until Run.
-func NewFollower(o Options) *Follower {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Follower{
-		options: o, queue: workqueue.NewTypedDelayingQueue[object](),
-		objects: map[object]*followed{}, denied: map[schema.GroupKind]bool{},
-	}
+// NewFollower makes a follower that reads nothing until Run. report is called when the health of an object has changed,
+// and for the first one that is known. It must return at once, and must not call the Follower, whose lock is held.
+func NewFollower(client dynamic.Interface, report func(schema.GroupKind, types.NamespacedName, Health)) *Follower {
+	return &Follower{client: client, report: report, queue: workqueue.NewTypedDelayingQueue[object](), objects: map[object]*followed{}}
 }
 
 // Run reads what Changed names, until ctx ends.
@@ -125,7 +110,7 @@ func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 	switch {
 	case old == nil || old.known == nil: // its first report is still to come
 	case !HasStatus(kind):
-		f.options.Report(kind, name, *old.known)
+		f.report(kind, name, *old.known)
 	default:
 		f.objects[o] = &followed{mapping: old.mapping, next: old.next}
 		f.queue.AddAfter(o, time.Until(old.next))
@@ -145,7 +130,7 @@ func (f *Follower) learn(o object, of *followed, now Health) {
 	changed := of.known == nil || *of.known != now
 	of.known = &now
 	if changed {
-		f.options.Report(o.GroupKind, o.NamespacedName, now)
+		f.report(o.GroupKind, o.NamespacedName, now)
 	}
 }
 
@@ -158,7 +143,7 @@ func (f *Follower) read(ctx context.Context, o object) {
 	if of == nil {
 		return
 	}
-	live, err := f.options.Client.Resource(of.mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	live, err := f.client.Resource(of.mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || ctx.Err() != nil { // Gone comes
 		return
 	}
@@ -178,24 +163,9 @@ func (f *Follower) read(ctx context.Context, o object) {
 	if now != of { // whoever has changed it has queued it
 		return
 	}
-	if f.learn(o, now, health); err == nil {
-		now.version = live.GetResourceVersion()
-	}
-	if f.failed(of.mapping, err); err != nil {
+	if f.learn(o, now, health); err != nil {
 		f.queue.AddAfter(o, retryPause)
-	}
-}
-
-// failed logs the first of consecutive failures of a kind. The caller holds the lock.
-func (f *Follower) failed(m *meta.RESTMapping, err error) {
-	kind := m.GroupVersionKind.GroupKind()
-	was := f.denied[kind]
-	if f.denied[kind] = err != nil; err == nil || was {
 		return
 	}
-	fix := "they are read again at intervals"
-	if apierrors.IsForbidden(err) {
-		fix = "grant get and list of this kind to see it"
-	}
-	f.options.Log.Warn("health of objects of releases is unknown: "+fix, "resource", m.Resource.GroupResource().String(), "err", err)
+	now.version = live.GetResourceVersion()
 }

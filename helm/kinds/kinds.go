@@ -5,20 +5,19 @@ package kinds
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	cache "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 )
 
 const (
@@ -33,199 +32,189 @@ const (
 
 // Server is what one API server can do. All releases share it. It is read again when the definition of a kind
 // changes. It is safe for concurrent use.
-//
-// Its parts are layers: lister asks, and notes which APIs do not answer, cached is client-go's cache over it, mapper
-// finds resources in that, and known keeps what mapper has found. resetMapper empties all but the lister.
 type Server struct {
-	http   *http.Client
-	apis   string // URL of the APIs with a group
-	lister *lister
-	cached discovery.CachedDiscoveryInterface
-	mapper *restmapper.DeferredDiscoveryRESTMapper
-	known  atomic.Pointer[sync.Map] // of schema.GroupVersionKind to *meta.RESTMapping: each object asks several times
+	client    *discovery.DiscoveryClient
+	unchanged func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
+	last      atomic.Pointer[answer]                          // empty: not asked yet
+	forgotten atomic.Bool                                     // the next call of Capabilities asks
 
-	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer; taken before mu
+	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer
+}
 
-	// mu guards what follows. It is held while the kinds are loaded.
-	mu           sync.Mutex
-	unchanged    func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
-	asked        time.Time                                       // when the kinds were requested: changes since then may be missing; zero makes the next call read them
-	reset        time.Time                                       // when an unknown kind last caused a reset
-	capabilities *chartutil.Capabilities                         // replaced as a whole, never changed
+// answer is one answer of discovery. It never changes.
+type answer struct {
+	at           time.Time // when the kinds were requested: changes since then may be missing
+	missed       bool      // it was requested because of an unknown kind
+	capabilities *chartutil.Capabilities
+	mappings     map[schema.GroupVersionKind]*meta.RESTMapping // without a version: the preferred one of the group
+	listed       map[schema.GroupVersion]bool                  // with kinds
+	away         map[schema.GroupVersion]error                 // did not answer
 }
 
 // New makes a Server. It makes no request.
 func New(cfg *rest.Config) (*Server, error) {
-	shared, err := rest.HTTPClientFor(cfg)
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, shared)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{http: shared, apis: cfg.Host + "/apis"}
-	s.lister = &lister{DiscoveryClient: client, registered: s.isRegistered}
-	s.cached = cache.NewMemCacheClient(s.lister)
-	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
-	s.known.Store(&sync.Map{})
+	s := &Server{client: client}
+	s.last.Store(&answer{})
 	return s, nil
-}
-
-// Capabilities returns what templates see as .Capabilities. The pointer stays
-// the same as long as nothing changed, so it serves as a key for rendered
-// manifests. Kinds that appear later are seen at the next call (H11).
-func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
-	if known := s.undisturbed(ctx); known != nil {
-		return known, nil
-	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if known := s.undisturbed(ctx); known != nil { // another caller has asked meanwhile
-		return known, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	asked := time.Now()
-	s.resetMapper()
-	fresh, err := s.load()
-	if err != nil {
-		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
-	}
-	s.asked = asked
-	if !sameCapabilities(s.capabilities, fresh) {
-		s.capabilities = fresh
-	}
-	return s.capabilities, nil
 }
 
 // Watch makes the answers of unchanged take the place of requests: it reports whether no definition
 // of a kind has changed since a time, as far as its watches are connected. It is called before all
 // other methods.
 func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.unchanged = unchanged
 }
 
-// undisturbed returns the capabilities that need no request: no definition of a
-// kind has changed since they were requested; nil if that is not known.
-func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
-	s.mu.Lock()
-	unchanged, asked, known := s.unchanged, s.asked, s.capabilities
-	s.mu.Unlock()
+// Capabilities returns what templates see as .Capabilities. Kinds that appear later are seen at the next call (H11).
+func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
+	fresh := func(a *answer) bool { return s.undisturbed(ctx, a) }
+	a := s.last.Load()
+	if fresh(a) {
+		return a.capabilities, nil
+	}
+	a, err := s.ask(fresh, false)
+	if err != nil {
+		return nil, err
+	}
+	return a.capabilities, nil
+}
+
+// undisturbed reports whether an answer may be used without a request: no definition of a
+// kind has changed since it was requested, as far as is known.
+func (s *Server) undisturbed(ctx context.Context, a *answer) bool {
 	age := maxAge
-	if unchanged == nil || len(s.lister.allAway()) > 0 {
+	if s.unchanged == nil || len(a.away) > 0 {
 		age = blindAge
 	}
-	if time.Since(asked) > age || unchanged != nil && !unchanged(ctx, asked) {
-		return nil
+	return !s.forgotten.Load() && time.Since(a.at) <= age && (s.unchanged == nil || s.unchanged(ctx, a.at))
+}
+
+// Forget makes the next call of Capabilities read everything again.
+func (s *Server) Forget() { s.forgotten.Store(true) }
+
+// ask asks the API server, unless the last answer, or that of another goroutine meanwhile, is enough. missed: a kind
+// is unknown.
+func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	before := s.last.Load()
+	if enough(before) {
+		return before, nil
 	}
-	return known
+	s.forgotten.Store(false)
+	fresh, err := s.read(before)
+	if err != nil {
+		s.forgotten.Store(true)
+		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
+	}
+	fresh.missed = missed
+	s.last.Store(fresh)
+	return fresh, nil
+}
+
+// read reads all kinds and the version. That some APIs do not answer is no error.
+func (s *Server) read(before *answer) (*answer, error) {
+	now := &answer{
+		at: time.Now(), mappings: map[schema.GroupVersionKind]*meta.RESTMapping{},
+		listed: map[schema.GroupVersion]bool{}, away: map[schema.GroupVersion]error{},
+	}
+	version, err := s.client.ServerVersion()
+	if err != nil {
+		return nil, err
+	}
+	groups, lists, err := discovery.ServerGroupsAndResources(s.client)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partial {
+		return nil, err
+	}
+	names := map[string]bool{} // Helm's: v1, v1/Pod, apps/v1 …
+	preferred := map[string]bool{}
+	for _, g := range groups {
+		preferred[g.PreferredVersion.GroupVersion] = true
+		for _, v := range g.Versions {
+			names[v.GroupVersion] = true
+		}
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			names[list.GroupVersion+"/"+r.Kind] = true
+			now.add(gv, r, preferred[list.GroupVersion])
+		}
+	}
+	s.noteAway(now, before, failed)
+	now.capabilities = &chartutil.Capabilities{
+		APIVersions: slices.Sorted(maps.Keys(names)),
+		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
+		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
+	}
+	return now, nil
+}
+
+// add adds a resource, if it is no subresource.
+func (a *answer) add(gv schema.GroupVersion, r metav1.APIResource, preferred bool) {
+	a.listed[gv] = true
+	if strings.Contains(r.Name, "/") {
+		return
+	}
+	m := &meta.RESTMapping{Resource: gv.WithResource(r.Name), GroupVersionKind: gv.WithKind(r.Kind), Scope: meta.RESTScopeRoot}
+	if r.Namespaced {
+		m.Scope = meta.RESTScopeNamespace
+	}
+	a.mappings[m.GroupVersionKind] = m
+	if any := m.GroupVersionKind.GroupKind().WithVersion(""); preferred || a.mappings[any] == nil {
+		a.mappings[any] = m
+	}
 }
 
 // Away are the APIs that did not answer when the kinds were read last, sorted. Whether one of their kinds exists has no
 // answer for a template.
-func (s *Server) Away() []schema.GroupVersion { return s.lister.allAway() }
+func (s *Server) Away() []schema.GroupVersion {
+	return slices.SortedFunc(maps.Keys(s.last.Load().away), func(a, b schema.GroupVersion) int {
+		return slices.Compare([]string{a.Group, a.Version}, []string{b.Group, b.Version})
+	})
+}
 
 // Reach returns an AwayError when the server of a group's API does not answer.
-func (s *Server) Reach(group string) error { return s.lister.awayIn(group) }
+func (s *Server) Reach(group string) error { return s.last.Load().awayIn(group) }
 
-// Forget makes the next call of Capabilities read everything again.
-func (s *Server) Forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked = time.Time{}
-	s.resetMapper()
-}
-
-// load reads all kinds and the version, through the cache that was just reset.
-func (s *Server) load() (*chartutil.Capabilities, error) {
-	version, err := s.cached.ServerVersion()
-	if err != nil {
-		return nil, err
-	}
-	// A registered API without a working server is reported as an error next to
-	// a list that holds all others.
-	apis, err := action.GetVersionSet(s.cached)
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, err
-	}
-	slices.Sort(apis)
-	return &chartutil.Capabilities{
-		APIVersions: apis,
-		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
-		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
-	}, nil
-}
-
-func sameCapabilities(a, b *chartutil.Capabilities) bool {
-	return a != nil && b != nil && a.KubeVersion == b.KubeVersion && slices.Equal(a.APIVersions, b.APIVersions)
-}
-
-// Mapping finds the resource of a kind. An unknown kind refreshes discovery, at
-// most once a second: the cached client believes itself fresh forever and would
-// never see a kind that was added since. The error is a no-match error when there is
-// no such kind, and an AwayError when it is unknown.
+// Mapping finds the resource of a kind; without a version, in the preferred one. An unknown kind makes it ask again, at
+// most once a second. The error is a no-match error when there is no such kind, and an AwayError when it is unknown.
 func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	known := s.known.Load() // what is found late goes into the map of its time
-	if m, ok := known.Load(gvk); ok {
-		return m.(*meta.RESTMapping), nil
-	}
-	m, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) && s.resetAfterMiss() {
-		m, err = s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	}
-	if err == nil {
-		known.Store(gvk, m)
-	}
-	if meta.IsNoMatchError(err) {
-		if away := s.lister.reach(gvk.GroupVersion()); away != nil {
-			err = away
+	last := s.last.Load()
+	if last.mappings[gvk] == nil {
+		before, err := last, error(nil)
+		last, err = s.ask(func(now *answer) bool {
+			return now != before || now.missed && time.Since(now.at) < missPause
+		}, true)
+		if err != nil {
+			return nil, err
 		}
+	}
+	if m := last.mappings[gvk]; m != nil {
+		return m, nil
+	}
+	if err := s.reach(last, gvk.GroupVersion()); err != nil {
+		return nil, err
+	}
+	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+}
+
+// Served is Mapping, in the preferred version of the group if the given one is not served.
+func (s *Server) Served(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	m, err := s.Mapping(gvk)
+	if other := s.last.Load(); meta.IsNoMatchError(err) && other.mappings[gvk.GroupKind().WithVersion("")] != nil {
+		return other.mappings[gvk.GroupKind().WithVersion("")], nil
 	}
 	return m, err
 }
-
-// Served is a kind in a version that the server serves: the given one if it is, else the preferred one of the group.
-// The error is that of Mapping, for a kind that no version has.
-func (s *Server) Served(gvk schema.GroupVersionKind) (schema.GroupVersionKind, error) {
-	_, err := s.Mapping(gvk)
-	if !meta.IsNoMatchError(err) {
-		return gvk, err
-	}
-	m, otherErr := s.mapper.RESTMapping(gvk.GroupKind())
-	switch {
-	case meta.IsNoMatchError(otherErr):
-		return gvk, err
-	case otherErr != nil:
-		return gvk, otherErr
-	}
-	return m.GroupVersionKind, nil
-}
-
-func (s *Server) resetAfterMiss() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.reset) < missPause {
-		return false
-	}
-	s.reset = time.Now()
-	s.resetMapper()
-	return true
-}
-
-// resetMapper forgets all kinds, in the discovery cache too.
-func (s *Server) resetMapper() {
-	s.mapper.Reset()
-	s.known.Store(&sync.Map{})
-}
-
-// Cached is the discovery as Helm wants it.
-func (s *Server) Cached() discovery.CachedDiscoveryInterface { return s.cached }
-
-// Mapper is the mapper as Helm wants it.
-func (s *Server) Mapper() meta.RESTMapper { return s.mapper }
 
 // Namespaced reports whether objects of a mapping are in namespaces.
 func Namespaced(m *meta.RESTMapping) bool { return m.Scope.Name() == meta.RESTScopeNameNamespace }

@@ -1,10 +1,8 @@
 package kinds
 
 import (
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,18 +16,14 @@ type Asked struct {
 	HelmVersion any
 
 	versions versions
-	unknown  []schema.GroupVersion
-
-	mu      sync.Mutex
-	lists   int                   // how often templates took the list
-	asks    int                   // how often they called Has; less than lists: they did something else with it
-	about   []schema.GroupVersion // unknown ones that Has was called for
-	answers map[string]bool       // by what Has was called with
+	lists    int             // how often templates took the list
+	asks     int             // how often they called Has; less than lists: they did something else with it
+	answers  map[string]bool // by what Has was called with
 }
 
 // NewAsked makes the capabilities of one render.
-func NewAsked(c *chartutil.Capabilities, unknown []schema.GroupVersion) *Asked {
-	a := &Asked{KubeVersion: c.KubeVersion, HelmVersion: c.HelmVersion, unknown: unknown, answers: map[string]bool{}}
+func NewAsked(c *chartutil.Capabilities) *Asked {
+	a := &Asked{KubeVersion: c.KubeVersion, HelmVersion: c.HelmVersion, answers: map[string]bool{}}
 	all := make([]any, 0, len(c.APIVersions)+1)
 	for _, v := range c.APIVersions {
 		all = append(all, v)
@@ -41,43 +35,24 @@ func NewAsked(c *chartutil.Capabilities, unknown []schema.GroupVersion) *Asked {
 
 // APIVersions is what templates call.
 func (a *Asked) APIVersions() any {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.lists++
 	return a.versions
 }
 
-// Unanswered are the APIs that the render has asked about, and whose kinds are unknown:
-// all, when it did something else with the list than to ask Has.
-func (a *Asked) Unanswered() []schema.GroupVersion {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.lists > a.asks {
-		return a.unknown
+// About reports whether the render has asked about an API whose kinds are unknown, so that it has got no true answer, or
+// has done something else with the list than to ask Has.
+func (a *Asked) About(unknown schema.GroupVersion) bool {
+	for version, answer := range a.answers {
+		if !answer && version == unknown.String() || strings.HasPrefix(version, unknown.String()+"/") {
+			return true
+		}
 	}
-	return a.about
+	return a.lists > a.asks
 }
 
 // Answers are what the render has asked, and was answered. all: it did something else with the list
 // than to ask Has.
-func (a *Asked) Answers() (answers map[string]bool, all bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return maps.Clone(a.answers), a.lists > a.asks
-}
-
-func (a *Asked) ask(version string, answer bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.asks++
-	a.answers[version] = answer
-	for _, gv := range a.unknown {
-		of := !answer && version == gv.String() || strings.HasPrefix(version, gv.String()+"/")
-		if of && !slices.Contains(a.about, gv) {
-			a.about = append(a.about, gv)
-		}
-	}
-}
+func (a *Asked) Answers() (answers map[string]bool, all bool) { return a.answers, a.lists > a.asks }
 
 // versions is chartutil.VersionSet for templates: a list, because they may range over it. A list
 // has no room for its Asked, so that is an element behind its end; a part of the list, which a
@@ -89,7 +64,8 @@ type versions []any
 func (v versions) Has(version string) bool {
 	answer := slices.Contains(v, any(version))
 	if a, ok := v[:len(v)+1][len(v)].(*Asked); ok {
-		a.ask(version, answer)
+		a.asks++
+		a.answers[version] = answer
 	}
 	return answer
 }

@@ -34,12 +34,8 @@ func Dir(t testing.TB, archive string) string {
 	dir := t.TempDir()
 	for _, f := range txtar.Parse([]byte(archive)).Files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, f.Data, 0o644))
 	}
 	return dir
 }
@@ -48,18 +44,19 @@ func Dir(t testing.TB, archive string) string {
 func Chart(t testing.TB, archive string) []byte {
 	t.Helper()
 	c, err := loader.LoadDir(Dir(t, archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, err := chartutil.Save(c, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := os.ReadFile(file)
+	must(t, err)
+	return data
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
 }
 
 // protected refuses requests without User and Password, with the challenge that makes clients send
@@ -93,21 +90,13 @@ func Repository(t testing.TB, secret bool, archives ...[]byte) string {
 	dir := t.TempDir()
 	for _, data := range archives {
 		c, err := loader.LoadArchive(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, c.Name()+"-"+c.Metadata.Version+".tgz"), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, c.Name()+"-"+c.Metadata.Version+".tgz"), data, 0o644))
 	}
 	index, err := repo.IndexDirectory(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	index.SortEntries()
-	if err := index.WriteFile(filepath.Join(dir, "index.yaml"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, index.WriteFile(filepath.Join(dir, "index.yaml"), 0o644))
 	return serve(t, http.FileServer(http.Dir(dir)), secret)
 }
 
@@ -125,17 +114,13 @@ func Registry(t testing.TB, secret bool, archives ...[]byte) string {
 	const manifestType = "application/vnd.oci.image.manifest.v1+json"
 	for _, data := range archives {
 		c, err := loader.LoadArchive(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at := "/v2/charts/" + c.Name()
 		manifest, err := json.Marshal(map[string]any{
 			"schemaVersion": 2, "mediaType": manifestType, "config": put(at+"/blobs", registry.ConfigMediaType, []byte("{}")),
 			"layers": []any{put(at+"/blobs", registry.ChartLayerMediaType, data)},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		put(at+"/manifests", manifestType, manifest)
 		blobs[at+"/manifests/"+c.Metadata.Version] = manifest
 		tags[at+"/tags/list"] = append(tags[at+"/tags/list"], c.Metadata.Version)
