@@ -94,7 +94,7 @@ func TestChangeThatNothingPrints(t *testing.T) {
 	own := func() []string {
 		return slices.DeleteFunc(requests.take(), func(r string) bool { return !strings.Contains(r, "/namespaces/"+f.namespace+"/") })
 	}
-	f.client.homes.inputs.write() // creates the object
+	f.client.Close(f.Context()) // creates the object
 	for _, value := range []string{"a", "b"} {
 		f.caughtUp()
 		must(t, second(f.client.Releases(t.Context())))
