@@ -155,14 +155,14 @@ func (s Stored) divide(patched any, steps Patch, marks applied) (config, secret 
 }
 
 // whole returns the beginning of a path whose value is stored as a whole, or else all of it, and the marks there.
-func (m applied) whole(tree any, path pointer) (pointer, applied) {
+func (a applied) whole(tree any, path pointer) (pointer, applied) {
 	for i := range path {
-		if value, _ := lookup(tree, path[:i]); m.stored(value) {
-			return path[:i], m
+		if value, _ := lookup(tree, path[:i]); a.stored(value) {
+			return path[:i], a
 		}
-		m = m.key(path[i])
+		a = a.key(path[i])
 	}
-	return path, m
+	return path, a
 }
 
 // cutAt removes the value at a path of a copy; nil for the whole.

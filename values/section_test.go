@@ -28,17 +28,6 @@ func TestConfigLayer(t *testing.T) {
 	}
 }
 
-// D15: a section that is taken away returns to the static values.
-func TestConfigTakenAway(t *testing.T) {
-	section := sectionOf(t, "m", nil, "{a: 1}", "{a: 2}")
-	before := sectionOf(t, "m", nil, "{a: 1}", "").Checksum()
-	section, err := section.WithConfig(nil, Origin{})
-	wantError(t, err)
-	if section.Checksum() != before || section.config != nil {
-		t.Error("the section remains")
-	}
-}
-
 func TestSectionRefusesWrongTypes(t *testing.T) {
 	_, err := NewSection("m", nil, Layer{Source: "modules/values.yaml", Value: "text"})
 	wantError(t, err, "modules/values.yaml: section m: must be a map or a list, is a string")
@@ -76,17 +65,6 @@ func TestSavedPatchesAreReplayed(t *testing.T) {
 	if clean.saved != nil {
 		t.Error("still saved")
 	}
-}
-
-// D23: both appends survive, also when the ConfigMap changes the list below.
-func TestTwoAppends(t *testing.T) {
-	section := sectionOf(t, "m", nil, "{list: [a]}", "")
-	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"one"}`)
-	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"two"}`)
-	wantYAML(t, "merged", section.Merged(), "{list: [a, one, two]}")
-	section, err := section.WithConfig(yamlTree(t, "{list: []}"), Origin{})
-	wantError(t, err)
-	wantYAML(t, "over another list", section.Merged(), "{list: [one, two]}")
 }
 
 // D27

@@ -70,7 +70,7 @@ func Public(err error) string {
 		return invalid.Public()
 	}
 	text, wrapped := err.Error(), []error{errors.Unwrap(err)}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		wrapped = joined.Unwrap()
 	}
 	for _, one := range wrapped {
