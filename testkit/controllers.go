@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/actors/scenario"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
 )
@@ -19,10 +18,8 @@ const helmTimeout = 5 * time.Minute
 // controllers are those of the cluster of a script: the Jobs of Helm hooks succeed when their time is over, and
 // Deployments of releases are as healthy as the script says. They continue whatever happens to the operator.
 type controllers struct {
-	cluster *scenario.Cluster
-	trace   *scenario.Trace
-	sched   *scheduler
-	stop    context.CancelFunc
+	*outside
+	stop context.CancelFunc
 
 	mu     sync.Mutex
 	takes  map[string]time.Duration // by Job; the others end at once
@@ -30,15 +27,15 @@ type controllers struct {
 	health map[string]string        // by Deployment, in the words of kstatus
 }
 
-func newControllers(cluster *scenario.Cluster, trace *scenario.Trace, sched *scheduler) (*controllers, error) {
-	c := &controllers{cluster: cluster, trace: trace, sched: sched, takes: map[string]time.Duration{}, timers: map[string]*time.Timer{}, health: map[string]string{}}
+func newControllers(o *outside) (*controllers, error) {
+	c := &controllers{outside: o, takes: map[string]time.Duration{}, timers: map[string]*time.Timer{}, health: map[string]string{}}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	_, err := cluster.Server.WatchObjects(ctx, kube.Spec{APIVersion: "batch/v1", Kind: "Job"}, c.job, func() {})
+	_, err := o.Cluster.Server.WatchObjects(ctx, kube.Spec{APIVersion: "batch/v1", Kind: "Job"}, c.job, func() {})
 	if err != nil {
 		return nil, err
 	}
-	_, err = cluster.Server.WatchObjects(ctx, kube.Spec{APIVersion: "apps/v1", Kind: "Deployment"}, func(change kube.Change) {
+	_, err = o.Cluster.Server.WatchObjects(ctx, kube.Spec{APIVersion: "apps/v1", Kind: "Deployment"}, func(change kube.Change) {
 		if change.Type == kube.Added {
 			c.sched.later("health of "+change.Object.Name, func() { _ = c.assess(change.Object.Name) })
 		}
@@ -63,7 +60,7 @@ func (c *controllers) job(change kube.Change) {
 	defer c.mu.Unlock()
 	switch change.Type {
 	case kube.Added:
-		c.trace.Add("helm runs the hook of %s", strings.TrimSuffix(name, "-job"))
+		c.Trace.Add("helm runs the hook of %s", strings.TrimSuffix(name, "-job"))
 		c.timers[name] = time.AfterFunc(c.takes[name], func() { c.sched.later("job "+name, func() { c.finish(name) }) })
 	case kube.Deleted:
 		c.timers[name].Stop()
@@ -74,10 +71,10 @@ func (c *controllers) job(change kube.Change) {
 
 // finish lets a Job go on; the server has it succeed at once.
 func (c *controllers) finish(name string) {
-	if object := c.cluster.Server.Object("batch/v1", "Job", "default", name); object != nil {
+	if object := c.Cluster.Server.Object("batch/v1", "Job", "default", name); object != nil {
 		// They fail only after a mistake in testdata/usual.yaml.
 		_ = unstructured.SetNestedField(object, false, "spec", "suspend")
-		_ = c.cluster.Apply(object)
+		_ = c.Cluster.Apply(object)
 	}
 }
 
@@ -87,7 +84,7 @@ func (c *controllers) assess(name string) error {
 	c.mu.Lock()
 	state := c.health[name]
 	c.mu.Unlock()
-	object := c.cluster.Server.Object("apps/v1", "Deployment", "default", name)
+	object := c.Cluster.Server.Object("apps/v1", "Deployment", "default", name)
 	if object == nil {
 		return nil
 	}
@@ -102,7 +99,7 @@ func (c *controllers) assess(name string) error {
 	}
 	status["conditions"] = []any{progress, map[string]any{"type": "Available", "status": "True"}}
 	object["status"] = status
-	return c.cluster.Apply(object)
+	return c.Cluster.Apply(object)
 }
 
 // stepHealth says how the Deployment of a release is from now on: RELEASE-b STATE.

@@ -10,7 +10,7 @@ import (
 
 // stepCounts writes how the runs of hooks were counted into the trace, as a scrape shows it.
 func stepCounts(p *player, _ string) error {
-	families, err := p.metrics.Registry.Gather()
+	families, err := p.options.Metrics.Registry.Gather()
 	for _, f := range families {
 		name := strings.TrimPrefix(f.GetName(), metrics.DefaultPrefix)
 		known := []string{"success_total", "errors_total", "allowed_errors_total", "run_seconds", "errors", "allowed_errors"}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm"
@@ -104,15 +103,6 @@ func (d *disk) write(name string, data []byte) error {
 
 func (d *disk) put(name string, data []byte, mode os.FileMode) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(d.path(name)), 0o755), os.WriteFile(d.path(name), data, mode))
-}
-
-// newDisk takes the files of an archive; reset writes them.
-func newDisk(dir string, archive *txtar.Archive) *disk {
-	d := &disk{dir: dir, files: map[string][]byte{}, notice: func() {}}
-	for _, f := range archive.Files {
-		d.files[f.Name] = f.Data
-	}
-	return d
 }
 
 // subscribe is the Disk of shared.World: notify is called when a script says that the watch of the disk notices something.

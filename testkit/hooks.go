@@ -28,11 +28,7 @@ type Hooks struct {
 
 // NewHooks makes a runner of scripted hooks, for an operator that plays no script.
 func NewHooks(trace *scenario.Trace) *Hooks {
-	return newHooks(nil, &outside{trace: trace, faults: scenario.NewFaults(), observer: newObserver()})
-}
-
-func newHooks(processes *hooks.Runner, o *outside) *Hooks {
-	return &Hooks{outside: o, real: processes, runs: map[string]int{}}
+	return &Hooks{outside: &outside{Engine: scenario.NewEngine(nil, trace), observer: newObserver()}, runs: map[string]int{}}
 }
 
 // begin is act for a hook. A run that is cut is killed, as a process would be.
@@ -44,7 +40,7 @@ func (h *Hooks) begin(ctx context.Context, name, line string) error {
 	case errors.Is(err, errScripted):
 		return &hooks.ExitError{Hook: name, Code: 1, Stderr: err.Error()}
 	}
-	h.trace.Add("hook %s is killed", name)
+	h.Trace.Add("hook %s is killed", name)
 	return fmt.Errorf("hook %s: %w", name, err)
 }
 
@@ -139,7 +135,7 @@ func (h *Hooks) due(key string, times int, fails bool) bool {
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
 	defer h.observer.enter("the enabled script of "+e.Module, "discovery")()
 	if err := h.begin(ctx, e.Module+"/enabled", ""); err != nil {
-		h.trace.Add("enabled script of %s fails", e.Module)
+		h.Trace.Add("enabled script of %s fails", e.Module)
 		return answer, err
 	}
 	s, err := readScript(e.Path)
@@ -151,7 +147,7 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 		answer, err = h.real.Enabled(ctx, e)
 	}
 	if err == nil {
-		h.trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
+		h.Trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
 	}
 	return answer, err
 }

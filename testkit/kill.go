@@ -22,7 +22,7 @@ type killState struct {
 // supervisor takes for another crash. Messages of the library, which are pointers, must arrive:
 // they end actors.
 func (p *player) refuseIfDead(message any) {
-	if p.faults.Dead.Load() && reflect.TypeOf(message).Kind() != reflect.Pointer {
+	if p.Faults.Dead.Load() && reflect.TypeOf(message).Kind() != reflect.Pointer {
 		panic("dead")
 	}
 }
@@ -30,14 +30,14 @@ func (p *player) refuseIfDead(message any) {
 // markDead marks the operator as dead. It may be called in the goroutine of an actor, also of one of
 // several that crash; the player does the rest when it settles.
 func (p *player) markDead() {
-	if p.Operator != nil && !p.faults.Dead.Swap(true) {
+	if p.Operator != nil && !p.Faults.Dead.Swap(true) {
 		p.Trace.Muted.Store(true)
 	}
 }
 
 // endKilled ends the goroutines of an operator that was killed.
 func (p *player) endKilled() {
-	if !p.faults.Dead.Load() || p.kill.ending {
+	if !p.Faults.Dead.Load() || p.kill.ending {
 		return
 	}
 	p.kill.ending = true
@@ -57,6 +57,6 @@ func (p *player) endKilled() {
 func (p *player) clearKilled() {
 	p.Operator = nil
 	p.kill.ending = false
-	p.faults.Dead.Store(false)
+	p.Faults.Dead.Store(false)
 	p.Trace.Muted.Store(false)
 }

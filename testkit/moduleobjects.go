@@ -29,10 +29,10 @@ func (m *moduleObjects) Watch(ctx context.Context, notify func(kube.ModuleNews))
 // Create implements shared.ModuleObjects.
 func (m *moduleObjects) Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error) {
 	r := reference(name)
-	there := m.cluster.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name) != nil
+	there := m.Cluster.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name) != nil
 	made, err := m.ModuleObjects.Create(ctx, name, suspend)
 	if err == nil && !there {
-		m.trace.Add("object %s: created", name)
+		m.Trace.Add("object %s: created", name)
 	}
 	return made, err
 }
@@ -44,7 +44,7 @@ func (m *moduleObjects) Apply(ctx context.Context, name string, status kube.Modu
 	}
 	written, err := m.ModuleObjects.Apply(ctx, name, status)
 	if err == nil {
-		m.trace.Add("object %s: %s", name, shown(status))
+		m.Trace.Add("object %s: %s", name, shown(status))
 	}
 	return written, err
 }
@@ -53,7 +53,7 @@ func (m *moduleObjects) Apply(ctx context.Context, name string, status kube.Modu
 func (m *moduleObjects) Delete(ctx context.Context, read kube.ModuleObject) error {
 	err := m.ModuleObjects.Delete(ctx, read)
 	if err == nil {
-		m.trace.Add("object %s: deleted", read.Name)
+		m.Trace.Add("object %s: deleted", read.Name)
 	}
 	return err
 }

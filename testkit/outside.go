@@ -19,9 +19,7 @@ import (
 // outside is what the actors of a script call in place of hooks, Helm, definitions and objects: each action leaves
 // lines in the trace, takes its time, and fails, as the script says.
 type outside struct {
-	cluster  *scenario.Cluster
-	trace    *scenario.Trace
-	faults   *scenario.Faults
+	*scenario.Engine
 	sched    *scheduler // nil: each goroutine goes on when it wakes
 	observer *observer
 }
@@ -43,9 +41,9 @@ var errScripted = errors.New("the script makes it fail")
 func (o *outside) act(ctx context.Context, kind, name, line string) error {
 	o.sched.await(kind + name) // other goroutines may begin, or wake, at the same instant
 	if line != "" {
-		o.trace.AddLine(line)
+		o.Trace.AddLine(line)
 	}
-	if d := o.faults.Lasts(kind + name); d > 0 {
+	if d := o.Faults.Lasts(kind + name); d > 0 {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
@@ -53,15 +51,15 @@ func (o *outside) act(ctx context.Context, kind, name, line string) error {
 		o.sched.await(kind + name)
 	}
 	switch {
-	case o.faults.Dead.Load():
+	case o.Faults.Dead.Load():
 		return scenario.ErrDead
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case o.faults.Take(panics+kind+name, 1) > 0:
+	case o.Faults.Take(panics+kind+name, 1) > 0:
 		panic("the script makes it panic")
-	case o.faults.Take(away+kind+name, 1) > 0:
+	case o.Faults.Take(away+kind+name, 1) > 0:
 		return &helm.Error{Kind: helm.Away, Release: name, Err: errors.New("APIService v1.things is not available")}
-	case o.faults.Take(kind+name, 1) > 0:
+	case o.Faults.Take(kind+name, 1) > 0:
 		return errScripted
 	}
 	return nil
@@ -73,7 +71,7 @@ const askConfig = " --config"
 
 // CheckObjectPatches implements work.Objects.
 func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return o.cluster.Objects.CheckObjectPatches(ctx, patches)
+	return o.Cluster.Objects.CheckObjectPatches(ctx, patches)
 }
 
 // ApplyObjectPatches implements work.Objects. When it fails, all are left to repeat.
@@ -81,7 +79,7 @@ func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
 		return patches, err
 	}
-	left, err = o.cluster.Objects.ApplyObjectPatches(ctx, patches)
+	left, err = o.Cluster.Objects.ApplyObjectPatches(ctx, patches)
 	o.sched.await("patches " + fmt.Sprint(patches))
 	return left, err
 }
@@ -96,7 +94,7 @@ type crds struct {
 func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	for _, m := range modules {
 		if _, absent := os.Stat(filepath.Join(m.Dir, "crds")); absent == nil {
-			c.trace.Add("CRDs of %s", filepath.Base(m.Dir))
+			c.Trace.Add("CRDs of %s", filepath.Base(m.Dir))
 			err = errors.Join(err, c.act(ctx, faultOfCRDs, "", ""))
 		}
 	}
@@ -112,7 +110,7 @@ func (o *outside) Record(n kube.Notice) {
 	if n.OnConfigMap {
 		where = "event on the ConfigMap"
 	}
-	o.trace.Add("%s: %s: %s", where, n.Reason, firstLine(n.Message))
+	o.Trace.Add("%s: %s: %s", where, n.Reason, firstLine(n.Message))
 }
 
 // lastValid keeps the last valid content of the ConfigMap in a Secret of the cluster, and notes in the trace when it

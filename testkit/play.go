@@ -33,7 +33,10 @@ type Stage struct {
 // NewStage prepares to play a script. Its directory is removed when the test ends.
 func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 	t.Helper()
-	d := newDisk(t.TempDir(), archive)
+	d := &disk{dir: t.TempDir(), files: map[string][]byte{}}
+	for _, f := range archive.Files {
+		d.files[f.Name] = f.Data
+	}
 	return &Stage{string(d.files["script"]), d}
 }
 
@@ -81,21 +84,18 @@ func (s *Stage) Play(t *testing.T, script string, seed uint64) *Played {
 // Hooks, Helm actions and timers run on their own: releases, hooks, sched, news, modules and observer have
 // locks. Most other fields are set by steps before start, and read when the world is made.
 type player struct {
-	*scenario.Engine
 	*outside
 	t           *testing.T
 	disk        *disk
 	news        lateNews
 	releases    *Releases
 	controllers *controllers
-	hooks       *Hooks
-	metrics     *metrics.Metrics // of all operators of the play
 	modules     *moduleObjects
 	messages    messageCount
 	crashes     crashes
 	kill        killState
 
-	options   shared.World // what steps ask for
+	options   shared.World // of all operators of the play, with what steps ask for
 	hookWaits bool         // Helm hooks do: what follows a wait may run outside of the main queue
 	unordered bool         // traces are sorted within an instant
 	respawn   bool         // an operator that was killed is started again at the next step
@@ -107,10 +107,8 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	t.Helper()
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
-		Engine: scenario.NewEngine(cluster, trace), t: t, disk: d, metrics: metrics.New(metrics.DefaultPrefix),
-		crashes: crashes{},
+		outside: &outside{scenario.NewEngine(cluster, trace), newScheduler(seed), newObserver()}, t: t, disk: d, crashes: crashes{},
 	}
-	p.outside = &outside{cluster: cluster, trace: trace, faults: p.Faults, sched: newScheduler(seed), observer: newObserver()}
 	p.World, p.Await, cluster.Note, cluster.Deliver = p.world, p.await, trace.Add, p.news.deliver
 	p.releases = &Releases{outside: p.outside}
 	objects, err := cluster.Client.ModuleObjects(scenario.Namespace)
@@ -118,14 +116,22 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 		t.Fatal(err)
 	}
 	p.modules = &moduleObjects{objects, p.outside, &p.news}
-	if p.controllers, err = newControllers(cluster, trace, p.sched); err != nil {
+	if p.controllers, err = newControllers(p.outside); err != nil {
 		t.Fatal(err)
 	}
 	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: trace.Logger(slog.LevelInfo, p.observer.logLine)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.hooks = newHooks(runner, p.outside)
+	p.options = shared.World{
+		Services: work.Services{
+			Hooks: &Hooks{outside: p.outside, real: runner, runs: map[string]int{}}, Releases: p.releases, Plans: p.releases, Objects: p.outside,
+			Metrics: metrics.New(metrics.DefaultPrefix), IgnoredRelease: "operator-itself",
+			Dirs: addons.Dirs{Modules: []string{d.path("modules")}, Global: d.path("global-hooks"), UnnumberedOrder: 1},
+		},
+		ReleaseWatch: p.releases, Notices: p.outside, Disk: d.subscribe, Dispatcher: p.sched, Observe: p.observe, Crashed: p.markDead,
+		ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+	}
 	return p
 }
 
@@ -216,14 +222,8 @@ func (p *player) world() (shared.World, error) {
 	if err := p.releases.connect(log); err != nil {
 		return world, err
 	}
-	world.Log, world.Hooks, world.Releases, world.Objects, world.Plans, world.Metrics = log, p.hooks, p.releases, p.outside, p.releases, p.metrics
-	world.Charts = p.releases.Charts()
+	world.Log, world.Charts = log, p.releases.Charts()
 	world.CRDs = crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside}
-	world.IgnoredRelease = "operator-itself"
-	world.Dirs = addons.Dirs{Modules: []string{p.disk.path("modules")}, Global: p.disk.path("global-hooks"), UnnumberedOrder: 1}
-	world.ReleaseWatch, world.Notices, world.Disk = p.releases, p.outside, p.disk.subscribe
-	world.Dispatcher, world.Observe, world.Crashed = p.sched, p.observe, p.markDead
-	world.ConfigMapName, world.Namespace = scenario.ConfigMapName, scenario.Namespace
 	return world, nil
 }
 

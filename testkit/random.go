@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -159,13 +160,8 @@ func (r *Random) remove(key string) {
 
 // hook lets a hook, its question for its configuration or its object patches fail or last.
 func (r *Random) hook(module string) {
-	hook := r.dirs[module] + map[string]string{"b": "/hooks/side.sh"}[module]
-	switch {
-	case module == "e": // has none
-		hook = "g.sh"
-	case module != "b":
-		hook += "/hooks/h.sh"
-	}
+	own := map[string]string{"b": r.dirs["b"] + "/hooks/side.sh", "e": "g.sh"} // e has none
+	hook := cmp.Or(own[module], r.dirs[module]+"/hooks/h.sh")
 	switch n := r.rnd.IntN(6); {
 	case n == 0:
 		r.add("fail-objects %d", 1+r.rnd.IntN(4))

@@ -30,13 +30,13 @@ type Releases struct {
 
 // NewReleases are those of a cluster, for an operator that plays no script.
 func NewReleases(cluster *scenario.Cluster, trace *scenario.Trace) (*Releases, error) {
-	r := &Releases{outside: &outside{cluster: cluster, trace: trace, faults: scenario.NewFaults(), observer: newObserver()}}
+	r := &Releases{outside: &outside{Engine: scenario.NewEngine(cluster, trace), observer: newObserver()}}
 	return r, r.connect(slog.New(slog.DiscardHandler))
 }
 
 // connect makes the client of an operator that starts.
 func (r *Releases) connect(log *slog.Logger) (err error) {
-	client := r.cluster.Client
+	client := r.Cluster.Client
 	r.presence = kube.NewPresence(client, time.Minute)
 	r.Client, err = helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: helmTimeout,
@@ -49,16 +49,16 @@ func (r *Releases) connect(log *slog.Logger) (err error) {
 func action[T any](ctx context.Context, r *Releases, what, name string, do func() (T, error)) (done T, err error) {
 	defer r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)()
 	if err := r.act(ctx, scenario.FaultOfHelm, name, ""); err != nil {
-		r.trace.Add("helm fails for %s", name)
+		r.Trace.Add("helm fails for %s", name)
 		return done, err
 	}
 	done, err = do()
 	r.sched.await("helm " + name) // several may end at the same instant
-	if r.faults.Dead.Load() {
+	if r.Faults.Dead.Load() {
 		return done, scenario.ErrDead
 	}
 	if err != nil {
-		r.trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
+		r.Trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
 	}
 	return done, err
 }
@@ -69,14 +69,14 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	switch {
 	case err != nil, outcome.Action == helm.Skipped:
 	case outcome.Action == helm.Held:
-		r.trace.Add("helm holds the upgrade of %s", m.Name)
+		r.Trace.Add("helm holds the upgrade of %s", m.Name)
 	case len(outcome.Healed) > 0:
-		r.trace.Add("helm heals %s: %s", m.Name, namesOf(outcome.Healed))
+		r.Trace.Add("helm heals %s: %s", m.Name, namesOf(outcome.Healed))
 	case len(m.Drifted) > 0:
-		r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
+		r.Trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
 	default:
 		text, _ := values.JSON(m.Values) // Helm has read them
-		r.trace.Add("helm %s %s %s", outcome.Action, m.Name, text)
+		r.Trace.Add("helm %s %s %s", outcome.Action, m.Name, text)
 	}
 	return outcome, err
 }
@@ -85,7 +85,7 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
 	existed, err = action(ctx, r, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 	if err == nil {
-		r.trace.Add("helm uninstall %s", m.Name)
+		r.Trace.Add("helm uninstall %s", m.Name)
 	}
 	return existed, err
 }
@@ -96,16 +96,16 @@ func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (ex
 	switch {
 	case err != nil:
 	case existed:
-		r.trace.Add("helm uninstall %s", name)
+		r.Trace.Add("helm uninstall %s", name)
 	default:
-		r.trace.Add("helm has nothing to purge of %s", name)
+		r.Trace.Add("helm has nothing to purge of %s", name)
 	}
 	return existed, err
 }
 
 // Drift implements plan.Helm.
 func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]dryrun.Change, bool, error) {
-	r.trace.Add("look for drift of %s", m.Name)
+	r.Trace.Add("look for drift of %s", m.Name)
 	return r.Client.Drift(ctx, m)
 }
 
@@ -138,7 +138,7 @@ func (r revisions) describe(without ...string) (list []string) {
 
 func (r *Releases) revisions() revisions {
 	all := revisions{}
-	for _, object := range r.cluster.Server.Objects() {
+	for _, object := range r.Cluster.Server.Objects() {
 		if labels := (&unstructured.Unstructured{Object: object}).GetLabels(); labels["owner"] == "helm" {
 			n, _ := strconv.Atoi(labels["version"]) // Helm has written it
 			all[labels["name"]] = max(all[labels["name"]], n)
@@ -151,7 +151,7 @@ func (r *Releases) revisions() revisions {
 func (r *Releases) deployedValues() map[string]string {
 	all := map[string]string{}
 	for name := range r.revisions() {
-		object := r.cluster.Server.Object("v1", "ConfigMap", "default", name+"-a")
+		object := r.Cluster.Server.Object("v1", "ConfigMap", "default", name+"-a")
 		all[name], _, _ = unstructured.NestedString(object, "data", "values")
 	}
 	return all

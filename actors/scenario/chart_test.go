@@ -46,27 +46,7 @@ func TestDiscoveryThatFailsIsTold(t *testing.T) {
 	allPassed(t, module(t, Options{}, files), "010-a/a")
 }
 
-// A link to modules is as good as the directory, as it is for the operator.
-func TestScenariosBehindALink(t *testing.T) {
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, ".modules", "010-a", "tests"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, ".modules", "010-a", "tests", "a.yaml"), []byte("description: a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(".modules", filepath.Join(root, "modules")); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{"modules", ".modules"} {
-		found, err := Find(filepath.Join(root, dir))
-		if err != nil || len(found) != 1 || found[0].Path() != filepath.Join(root, dir, "010-a", "tests", "a.yaml") {
-			t.Errorf("%s: found %v, %v", dir, found, err)
-		}
-	}
-}
-
-// Links below the directory are followed, too, as when modules are loaded; one that leads upwards is not.
+// Links are followed, as when modules are loaded; what one that leads upwards shows again is not found twice.
 func TestScenariosOfLinkedModules(t *testing.T) {
 	root := t.TempDir()
 	files := map[string]string{"elsewhere/a/tests/a.yaml": "description: a", "elsewhere/one.yaml": "description: b", "modules/020-b/tests/none.yaml": "description: c"}
@@ -78,20 +58,22 @@ func TestScenariosOfLinkedModules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, target := range map[string]string{"modules/010-a": "../elsewhere/a", "modules/020-b/tests/b.yaml": "../../../elsewhere/one.yaml", "modules/020-b/up": "../..", "modules/020-b/self": ".", "modules/030-none": "nowhere"} {
+	for link, target := range map[string]string{"modules/010-a": "../elsewhere/a", "modules/020-b/tests/b.yaml": "../../../elsewhere/one.yaml", "modules/020-b/up": "../..", "modules/020-b/self": ".", "modules/030-none": "nowhere", ".link": "modules"} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	found, err := Find(filepath.Join(root, "modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, s := range found {
-		names = append(names, s.Name())
-	}
-	if got := strings.Join(names, " "); got != "010-a/a 020-b/b 020-b/none" {
-		t.Errorf("found %s", got)
+	for _, dir := range []string{"modules", ".link"} {
+		found, err := Find(filepath.Join(root, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range found {
+			names = append(names, s.Name())
+		}
+		if got := strings.Join(names, " "); got != "010-a/a 020-b/b 020-b/none" || filepath.Dir(filepath.Dir(filepath.Dir(found[0].Path()))) != filepath.Join(root, dir) {
+			t.Errorf("%s: found %s", dir, got)
+		}
 	}
 }

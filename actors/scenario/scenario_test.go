@@ -265,7 +265,7 @@ echo "it ran"
 
 // What a hook writes is applied as in a cluster; time passes only by steps.
 func TestWhatHooksWrite(t *testing.T) {
-	for _, r := range module(t, Options{}, map[string]string{
+	pass(t, map[string]string{
 		"010-a/hooks/writer.sh": writer,
 		"010-a/tests/good.yaml": `
 description: everything is applied
@@ -287,47 +287,26 @@ steps:
 expect:
   hooks: [{hook: hooks/writer.sh, times: 1}]
 `,
-	}) {
-		if !r.Passed() {
-			t.Errorf("%s\n%s", r, r.Log)
-		}
-	}
+	})
 }
 
-// Every expectation can fail, and says where and what.
-func TestExpectationsFail(t *testing.T) {
-	scenario := func(expect string) string { return "description: d\nexpect: " + expect }
-	cases := map[string]struct{ expect, says string }{
-		"hooks":     {"{hooks: [{hook: writer.sh, binding: often}]}", `expect.hooks: [0] {"binding":"often","hook":"writer.sh"}: there is no such run; there were:` + "\n    010-a/hooks/writer.sh beforeHelm"},
-		"times":     {"{hooks: [{hook: writer.sh, times: 2}]}", "there must be 2 such runs, there are 1"},
-		"patch":     {"{hooks: [{hook: writer.sh, valuesPatch: []}]}", "valuesPatch must be []"},
-		"values":    {"{values: {a: {seen: 2}}}", "expect.values: a.seen must be 2, is 1"},
-		"configmap": {"{configMap: {a: {x: 1}}}", `expect.configMap: a must be {"x":1}`},
-		"objects":   {"{objects: [{kind: ConfigMap, metadata: {name: made}, data: {by: me}}]}", `ConfigMap made.data.by must be "me", is "hook"`},
-		"no-object": {"{objects: [{kind: ConfigMap, metadata: {name: other}}]}", "there is no ConfigMap other; there are [v1 ConfigMap default/made]"},
-		"absent":    {"{absent: [{kind: ConfigMap, name: made}]}", "there must be 0 ConfigMap made like it, there are 1: [v1 ConfigMap default/made]"},
-		"metrics":   {"{metrics: [{name: seen, value: 4}]}", `there is no metric like {"name":"seen","value":4}; there are:` + "\n    {"},
-		"log":       {"{log: [it flew]}", `the log does not match "it flew":`},
-		"modules":   {"{modules: {a: disabled}}", `a must be "disabled", is "ready"`},
-		"failing":   {"{failing: {a: x}}", `a must contain "x", is absent`},
-		"refused":   {"{refused: x}", `it must be refused with "x", is refused with ""`},
-		"rendered":  {"{rendered: none.golden.yaml}", "run the test with --update"},
-	}
-	files := map[string]string{"010-a/hooks/writer.sh": writer}
-	for name, c := range cases {
-		files["010-a/tests/"+name+".yaml"] = scenario(c.expect)
-	}
-	for _, r := range module(t, Options{}, files) {
-		name := strings.TrimPrefix(r.Scenario.Name(), "010-a/")
-		if got := strings.Join(r.Problems, "\n"); !strings.Contains(got, cases[name].says) {
-			t.Errorf("%s: got %q, want %q", name, got, cases[name].says)
-		}
-	}
-}
-
-// What the scenario itself does wrong is reported with its place.
-func TestScenariosThatCannotBePlayed(t *testing.T) {
+// Every expectation can fail, and says where and what; so does what the scenario itself does wrong.
+func TestScenariosFail(t *testing.T) {
 	cases := map[string]struct{ rest, says string }{
+		"hooks":     {"expect: {hooks: [{hook: writer.sh, binding: often}]}", `expect.hooks: [0] {"binding":"often","hook":"writer.sh"}: there is no such run; there were:` + "\n    010-a/hooks/writer.sh beforeHelm"},
+		"times":     {"expect: {hooks: [{hook: writer.sh, times: 2}]}", "there must be 2 such runs, there are 1"},
+		"patch":     {"expect: {hooks: [{hook: writer.sh, valuesPatch: []}]}", "valuesPatch must be []"},
+		"values":    {"expect: {values: {a: {seen: 2}}}", "expect.values: a.seen must be 2, is 1"},
+		"configmap": {"expect: {configMap: {a: {x: 1}}}", `expect.configMap: a must be {"x":1}`},
+		"objects":   {"expect: {objects: [{kind: ConfigMap, metadata: {name: made}, data: {by: me}}]}", `ConfigMap made.data.by must be "me", is "hook"`},
+		"no-object": {"expect: {objects: [{kind: ConfigMap, metadata: {name: other}}]}", "there is no ConfigMap other; there are [v1 ConfigMap default/made]"},
+		"absent":    {"expect: {absent: [{kind: ConfigMap, name: made}]}", "there must be 0 ConfigMap made like it, there are 1: [v1 ConfigMap default/made]"},
+		"metrics":   {"expect: {metrics: [{name: seen, value: 4}]}", `there is no metric like {"name":"seen","value":4}; there are:` + "\n    {"},
+		"log":       {"expect: {log: [it flew]}", `the log does not match "it flew":`},
+		"modules":   {"expect: {modules: {a: disabled}}", `a must be "disabled", is "ready"`},
+		"failing":   {"expect: {failing: {a: x}}", `a must contain "x", is absent`},
+		"refused":   {"expect: {refused: x}", `it must be refused with "x", is refused with ""`},
+		"rendered":  {"expect: {rendered: none.golden.yaml}", "run the test with --update"},
 		"kind":      {"given: {objects: [{apiVersion: v1, kind: Thing, metadata: {name: a}}]}", "given.objects[0]: v1 Thing: there is no such kind"},
 		"namespace": {"given: {objects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}]}", "add metadata.namespace"},
 		"module":    {"given: {modules: [b]}", "given.modules: there is no module b"},
@@ -373,7 +352,7 @@ func TestHookThatHangs(t *testing.T) {
 
 // The kinds that a module brings are there for its chart, its hooks and the scenario.
 func TestOwnKinds(t *testing.T) {
-	for _, r := range module(t, Options{}, map[string]string{
+	pass(t, map[string]string{
 		"010-a/crds/things.yaml": `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -395,9 +374,5 @@ expect:
   - {kind: Thing, metadata: {namespace: addon-operator, name: one}, spec: {size: 1}}
   - {kind: Thing, metadata: {namespace: default, name: two}}
 `,
-	}) {
-		if !r.Passed() {
-			t.Errorf("%s\n%s", r, r.Log)
-		}
-	}
+	})
 }

@@ -68,8 +68,8 @@ expect: {hooks: [{hook: h.sh, times: 1, fails: false}]}
 `))
 }
 
-// The path of a run has /run/ in it twice when its module is called run.
-func TestTaskOfAModuleCalledRunIsTriedAgain(t *testing.T) {
+// Helm fails like hooks do, F7. The path of a run has /run/ in it twice when its module is called run.
+func TestHelmFailsForAModuleCalledRun(t *testing.T) {
 	pass(t, map[string]string{
 		"010-run/Chart.yaml":        "apiVersion: v2\nname: run\nversion: 0.1.0\n",
 		"010-run/templates/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n",
@@ -83,19 +83,6 @@ steps:
 expect: {modules: {run: ready}}
 `,
 	})
-}
-
-// Helm fails like hooks do, F7.
-func TestHelmFails(t *testing.T) {
-	pass(t, chart(`
-description: Helm fails once, and is tried again
-steps:
-- failHelm: {}
-- configMap: {a: {x: 1}}
-- expect: {failing: {a: the scenario makes Helm fail}}
-- advance: 5s
-expect: {modules: {a: ready}}
-`))
 }
 
 // Objects of the release that somebody deletes come back, as often as he does it (H13).
