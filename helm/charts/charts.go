@@ -225,8 +225,8 @@ func load(m Module, known *Chart) (*Chart, error) {
 	}
 	fresh, wrong := read(m)
 	if after, err := stampOf(m); err != nil || after != stamp {
-		return nil, m.unread("load chart in", errors.New("its files changed while they were read, and are read again by the next attempt; "+
-			"write them at once, for example by moving a directory into place"))
+		return nil, m.unread("load chart in", errors.New("its files changed while they were read; the next attempt reads "+
+			"them again; write them at once, for example by moving a directory into place"))
 	}
 	if fresh != nil {
 		fresh.stamp = stamp
