@@ -229,12 +229,16 @@ func (a *apply) run() (Outcome, error) {
 func (a *apply) continued(err error) error {
 	var corrupted *corruptedError
 	switch {
-	case a.presumed && a.op.cluster.existing.Load():
+	case a.presumed && a.op.cluster != nil && a.op.cluster.existing.Load():
 		a.presumed, a.exists = false, true
-		if err := a.checkOwners(); err != nil {
+		err := a.checkOwners()
+		if known, ok := errors.AsType[*Error](err); ok && known.Kind == Foreign {
 			return errors.Join(err, a.withdraw())
 		}
-		return a.check() // and install over what exists
+		if err == nil {
+			err = a.check() // and install over what exists
+		}
+		return err
 	case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
 		return a.check() // nothing was written
 	case errors.As(err, &corrupted):
@@ -353,9 +357,9 @@ func (a *apply) prepare(step Step) error {
 	return nil
 }
 
-// complete returns why the objects of the release are not all known: the API of an object does not answer, of one in the
-// chart, or of one that has left the chart, because the new record would not list it any more (P13); or a template has
-// lost its content.
+// complete returns why the objects of the release are not all known: the API of an object does not answer, of one in
+// the chart, or of one that has left the chart, because the new record would not list it any more (P13); or a template
+// has lost its content.
 func (a *apply) complete(Step) error {
 	if len(a.op.home.kinds.Away()) > 0 {
 		manifests, err := a.store.manifests()

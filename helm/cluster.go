@@ -25,7 +25,8 @@ import (
 const writeWidth = 8
 
 // cluster is what an action of Helm sees of Kubernetes. Each action has one of its own. The action
-// calls it from one goroutine; only the functions that are given to updateByKind run in parallel. It is Helm's own client except for
+// calls it from one goroutine; only the functions that are given to updateByKind run in parallel. It is Helm's own
+// client except for
 //   - Build, which sets labels and keeps one connection per API group;
 //   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions

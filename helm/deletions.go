@@ -163,8 +163,8 @@ func (op *operation) remove(objects []Object) error {
 	return errors.Join(errs...)
 }
 
-// removeOne deletes one object, if it is still ours, and in the version whose owner was read: no other release has taken
-// it over since.
+// removeOne deletes one object, if it is still ours, and in the version whose owner was read: no other release has
+// taken it over since.
 func (op *operation) removeOne(o Object) (deleted bool, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live, exists, err := op.home.look(op.ctx, o)

@@ -24,7 +24,7 @@
 //     errors.go, public.go, observe.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
 //   - records: driver.go their kind of object, codec.go their encoding, record.go their content, recall.go what is
-//     saved for the next start, tidy.go their repair;
+//     saved for the next start;
 //   - objects: survey.go which exist and who owns them, watch.go what changes, ends.go which end by themselves;
 //   - what an upgrade deletes: deletions.go; what a person must allow first: guard.go;
 //     what a lost file must not delete: emptied.go;

@@ -169,7 +169,8 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	case f.code == http.StatusConflict:
 		return Conflict
 	case f.code == http.StatusUnprocessableEntity, f.code == http.StatusBadRequest, f.code == http.StatusForbidden,
-		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsRequestEntityTooLargeError(err):
+		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err),
+		apierrors.IsRequestEntityTooLargeError(err):
 		return Invalid
 	}
 	return Failed

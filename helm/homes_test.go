@@ -154,6 +154,9 @@ func TestNamespaceMayNotBeCreated(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"*"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
 	)
+	invalid := m
+	invalid.Namespace = "No-Namespace"
+	wantError(t, second(f.client.Apply(f.Context(), invalid)), "create namespace No-Namespace of the release")
 	want := "release web: create release record " + secretName("web", 1) + `: namespaces "` + m.Namespace + `" not found; create it`
 	f.eventually(func() bool { // the server hears of the rules by watches
 		_, err := limited.Apply(f.Context(), m)

@@ -198,7 +198,8 @@ func (i *inputs) write(ctx context.Context) {
 		return
 	}
 	err = put(ctx, i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: inputsName, Labels: map[string]string{"owner": pointerOwner}, Annotations: map[string]string{inputsAnnotation: string(data)},
+		Name: inputsName, Labels: map[string]string{"owner": pointerOwner},
+		Annotations: map[string]string{inputsAnnotation: string(data)},
 	}})
 	if err != nil {
 		i.known = nil

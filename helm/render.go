@@ -39,20 +39,20 @@ type rendered struct {
 	volatile bool            // lookup was used: the cluster is an input too
 	asked    string          // the kinds and versions that templates have asked about, separated by spaces; allKinds for all
 	inputs   string          // checksum of all that it was made from
-	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
+	record   string          // the record that it was recalled from (Revision.id), without hooks; empty: it was rendered
 }
 
-// renderer makes manifests of charts. It remembers the last render of each release (renders, *rendered by name), so that
-// it is not made again; not one that used lookup, because what it finds may change.
+// renderer makes manifests of charts. It remembers the last render of each release (renders, *rendered by name), so
+// that it is not made again; not one that used lookup, because what it finds may change.
 type renderer struct {
 	home    *home
 	renders sync.Map
 }
 
-// render returns the render of a module: what is remembered, or what its record has (home.recall) unless real is set, when
-// the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer, so nothing
+// render returns the render of a module: what is remembered, or what its record has (home.recall) unless anew is set,
+// when the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer, so nothing
 // of a chart that asks is the same.
-func (r *renderer) render(op *operation, m Module, ch *charts.Chart, real bool) (*rendered, error) {
+func (r *renderer) render(op *operation, m Module, ch *charts.Chart, anew bool) (*rendered, error) {
 	sum, err := valuesSum(m.Values)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, real bool) 
 		return known, nil
 	}
 	var result *rendered
-	if in := r.home.homes.inputs.of(op.release); !real && same(in.Inputs, in.Asked) {
+	if in := r.home.homes.inputs.of(op.release); !anew && same(in.Inputs, in.Asked) {
 		result = r.home.recall(op, in)
 	}
 	if result == nil {

@@ -172,7 +172,8 @@ func (s *store) Delete(key string) (*release.Release, error) {
 	if err := s.op.ctx.Err(); err != nil {
 		return nil, err
 	}
-	err := s.op.home.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
+	seen := &metav1.Preconditions{ResourceVersion: &old.resourceVersion}
+	err := s.op.home.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: seen})
 	switch {
 	case apierrors.IsConflict(err):
 		return nil, fmt.Errorf("delete release record %s: %w", old.secret, errTaken)

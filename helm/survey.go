@@ -29,8 +29,8 @@ const (
 // owner is the release an object belongs to; zero: none.
 type owner struct{ name, namespace string }
 
-// survey reads the owners of objects; zero for one that does not exist. It reads them whole, with the request that Helm's
-// actions make a moment later, so that the transport can answer that one from memory (keepReads).
+// survey reads the owners of objects; zero for one that does not exist. It reads them whole, with the request that
+// Helm's actions make a moment later, so that the transport can answer that one from memory (keepReads).
 // Objects of unknown kinds, and those that may not be read, are left out: Helm reports them.
 func (op *operation) survey(objects []Object) ([]owner, error) {
 	owners := make([]owner, len(objects))

@@ -34,8 +34,8 @@ func (a *apply) checkOwners() error {
 			}
 		}
 		if named, _, _ := op.home.resolve(o); !op.taken[them] {
-			errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
-				named, them.name, them.namespace, ownerName))
+			errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two "+
+				"charts, or delete its annotation %s to hand it over", named, them.name, them.namespace, ownerName))
 		}
 	}
 	if len(errs) > 0 {

@@ -62,8 +62,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 		return false, err
 	}
 	defer func() { err = classify(ctx, name, op, err) }()
-	op.purge, op.giveUp = how.purge != nil, how.GiveUp
-	op.keepsData = op.purge && !how.purge.Data
+	op.purge, op.keepsData, op.giveUp = how.purge != nil, how.purge != nil && !how.purge.Data, how.GiveUp
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
 		return false, err

@@ -75,8 +75,10 @@ func manifestsIn(rel *release.Release) (manifests []releaseutil.Manifest) {
 // buildOf identifies a build of the operator: another build may render differently, for example
 // with another version of Helm. It is computed once for a Client.
 func buildOf() string {
-	info, _ := debug.ReadBuildInfo()
-	return fmt.Sprint(info)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.String()
+	}
+	return ""
 }
 
 // unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A

@@ -213,29 +213,33 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	return fresh, nil
 }
 
-// load reads a chart, unless it is the known one. One whose files change meanwhile would be half of the old and half of
-// the new chart.
+// load reads a chart, unless it is the known one. One whose files change meanwhile is read again: it
+// would be half of the old and half of the new chart.
 func load(m Module, known *Chart) (*Chart, error) {
-	stamp, err := stampOf(m)
-	if err != nil {
-		return nil, m.unread("read chart directory", err)
+	const most = 10 // reads
+	var wrong error
+	var read [sha256.Size]byte // the stamp before the last read
+	for range most {
+		stamp, err := stampOf(m)
+		switch {
+		case err != nil:
+			return nil, m.unread("read chart directory", err)
+		case known != nil && known.stamp == stamp:
+			return known, nil
+		case wrong != nil && read == stamp:
+			return nil, wrong
+		}
+		if known, wrong = readOnce(m); known != nil {
+			known.stamp = stamp
+		}
+		read = stamp
 	}
-	if known != nil && known.stamp == stamp {
-		return known, nil
-	}
-	fresh, wrong := read(m)
-	if after, err := stampOf(m); err != nil || after != stamp {
-		return nil, m.unread("load chart in", errors.New("its files changed while they were read, and are read again by the next attempt; "+
-			"write them at once, for example by moving a directory into place"))
-	}
-	if fresh != nil {
-		fresh.stamp = stamp
-	}
-	return fresh, wrong
+	return nil, m.unread("load chart in", errors.New("its files keep changing; write them at once, for example by moving "+
+		"a directory into place"))
 }
 
-// read is load without a stamp.
-func read(m Module) (*Chart, error) {
+// readOnce is load without a stamp.
+func readOnce(m Module) (*Chart, error) {
 	loaded, err := Read(m)
 	if err == nil {
 		err = checkDependencies(loaded, m.Where())

@@ -17,7 +17,7 @@ func Check(m Module) error {
 	if !Exists(m.Dir) {
 		return nil
 	}
-	read, err := read(m)
+	read, err := readOnce(m)
 	if err != nil {
 		return err
 	}

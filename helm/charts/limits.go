@@ -23,8 +23,8 @@ const maxChart = 64 << 20
 // subchartArchive is where Helm looks for packed subcharts.
 var subchartArchive = regexp.MustCompile(`(?:^|/)charts/[^/_.][^/]*\.tgz$`)
 
-// readFiles reads the files of a chart that .helmignore does not name, as Helm's loader does, but refuses a chart that is
-// too large, or whose YAML would be with all aliases written out. A synthesised one lacks what templates never read.
+// readFiles reads the files of a chart that .helmignore does not name, as Helm's loader does, but refuses a chart that
+// is too large, or whose YAML would be with all aliases written out. A synthesised one lacks what templates never read.
 func readFiles(m Module, synthesised bool) (files []*loader.BufferedFile, err error) {
 	root := Root(m.Dir)
 	rules, err := ignoreRules(root, m.Where())

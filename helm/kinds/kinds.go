@@ -200,8 +200,8 @@ func (a *answer) add(gv schema.GroupVersion, r metav1.APIResource, preferred boo
 		m.Scope = meta.RESTScopeNamespace
 	}
 	a.mappings[m.GroupVersionKind] = m
-	if any := m.GroupVersionKind.GroupKind().WithVersion(""); preferred || a.mappings[any] == nil {
-		a.mappings[any] = m
+	if bare := m.GroupVersionKind.GroupKind().WithVersion(""); preferred || a.mappings[bare] == nil {
+		a.mappings[bare] = m
 	}
 }
 
@@ -219,15 +219,13 @@ func (s *Server) Reach(group string) error { return s.last.Load().awayIn(group) 
 // Mapping finds the resource of a kind; without a version, in the preferred one. An unknown kind makes it ask again, at
 // most once a second. The error is a no-match error when there is no such kind, and an AwayError when it is unknown.
 func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	last := s.last.Load()
-	if last.mappings[gvk] == nil {
-		before, err := last, error(nil)
-		last, err = s.ask(func(now *answer) bool {
-			return now != before || now.missed && time.Since(now.at) < missPause
-		}, true)
-		if err != nil {
-			return nil, err
-		}
+	before := s.last.Load()
+	if m := before.mappings[gvk]; m != nil {
+		return m, nil
+	}
+	last, err := s.ask(func(now *answer) bool { return now != before || now.missed && time.Since(now.at) < missPause }, true)
+	if err != nil {
+		return nil, err
 	}
 	if m := last.mappings[gvk]; m != nil {
 		return m, nil

@@ -39,8 +39,8 @@ func (a *Asked) APIVersions() any {
 	return a.versions
 }
 
-// About reports whether the render has asked about an API whose kinds are unknown, so that it has got no true answer, or
-// has done something else with the list than to ask Has.
+// About reports whether the render has asked about an API whose kinds are unknown, so that it has got no true answer,
+// or has done something else with the list than to ask Has.
 func (a *Asked) About(unknown schema.GroupVersion) bool {
 	for version, answer := range a.answers {
 		if !answer && version == unknown.String() || strings.HasPrefix(version, unknown.String()+"/") {
