@@ -11,9 +11,8 @@ import (
 	"addon-operator/testkit"
 )
 
-// J15: of 60 modules an operator at rest writes no object. A start writes each twice, once to create it; a reload
-// that changes nothing writes what it shows of its runs; a restart writes only what differs, and a module that
-// changes by itself one.
+// J15: of 60 modules an operator at rest writes no object. A start writes each twice, once to create it; a module
+// that changes by itself writes one, and a restart that changes nothing none.
 func TestWritesOfModuleObjects(t *testing.T) {
 	t.Parallel()
 	const modules = 60
@@ -43,7 +42,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 		{"a module that changes", 1, 1},
 		{"a reload in which all change", modules, 1},
 		{"an object that fails and recovers", 2, 2},
-		{"a restart", modules, 1},
+		{"a restart", 0, 0},
 	} {
 		all, most, of := 0, 0, map[string]int{}
 		for _, found := range written.FindAllStringSubmatch(parts[i], -1) {
