@@ -19,21 +19,21 @@ actors 11184 // 32: what an upgrade and a purge must not delete, renames, one ru
 actors/scenario 2465 // objects of kinds that the module defines
 addons 1151 // content that is lost is not in force
 cmd 6443
-helm 6532 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+helm 6542 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2575 // days on which clocks change
 jq 505 // steps of filters are bounded
-kube 5448
+kube 5451
 kube/apiserver 1886
 messages 1831
 server 2500
 supervisor 1144
-testkit 4186 // faults of release records
+testkit 4166 // faults of release records
 values 3504 // one list of names of secrets
-go: 51299 // 32
+go: 51292 // 32
 scripts: 1108
 web: 316
-tests: 45239 // 32
-txtar: 15227 // 32: scripts of the guards
+tests: 45094 // 32
+txtar: 15220 // 32: scripts of the guards
 `
 
 // A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it
