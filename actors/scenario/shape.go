@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"addon-operator/values"
 )
@@ -14,11 +15,14 @@ import (
 //go:embed module-test.v1.schema.json
 var schemaText []byte
 
+// testFormat is what a test may contain.
+var testFormat = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("scenarios", schemaText) })
+
 // checkShape validates a test, or a part of it, against the schema. The error has every violation
 // in a line, with its position in the file, its place in the test, and what to do. tree is what is
 // validated; w only has the positions, so tree may differ from what is written there.
 func checkShape(w *written, tree map[string]any) error {
-	format, err := values.NewFormat("scenarios", schemaText)
+	format, err := testFormat()
 	if err != nil {
 		return err
 	}
