@@ -36,9 +36,6 @@ type Document struct {
 	Others []string
 }
 
-// Stored is what ConfigMap and Secret together hold of a section (D40); nil for nothing.
-func (d Document) Stored(key string) any { return Merge(d.Sections[key], d.Secrets[key]) }
-
 // ParseFile parses a values.yaml (A19, E5). In the common file of a modules directory every key
 // counts. With only, as for a module's own file, it reads nothing but these sections and their
 // flags, because the rest belongs to the chart (D5). Errors name the path and every bad key; the

@@ -134,7 +134,10 @@ func historyOf(s *Section) (history, error) {
 	for _, operation := range s.saved {
 		path := mustPointer(operation.Path)[1:]
 		tree = operation.over(tree, path)
-		layer := putAt(nil, path, operation.Value)
+		var layer any
+		if operation.HasValue {
+			layer = putAt(nil, path, operation.Value)
+		}
 		add(Source{Layer: LayerPatch, Origin: operation.Origin()}, tree, layer, mustPointer(aboveLists(operation.Path))[1:])
 	}
 	h.merged = Merge(below, s.merged)

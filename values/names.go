@@ -108,10 +108,10 @@ func isOfModule(key, suffix string) bool {
 }
 
 // Nearest returns the known word that was probably meant, or "": the first one that contains the word, or else the one
-// that is most like it, whatever the case, and at most two letters longer or shorter. What two flags or maintenance
-// keys end with does not count.
+// that differs in the fewest letters, up to two and a third of the word, whatever the case. What two flags or
+// maintenance keys end with does not count.
 func Nearest(word string, known []string) string {
-	best, most := "", 0.65
+	best, least := "", 3
 	for _, candidate := range known {
 		asked, name := word, candidate
 		for _, end := range []string{flagSuffix, maintenanceSuffix} {
@@ -122,8 +122,8 @@ func Nearest(word string, known []string) string {
 		if len(asked) >= 3 && strings.Contains(name, asked) {
 			return candidate
 		}
-		if like := likeness(strings.ToLower(asked), strings.ToLower(name)); like > most {
-			best, most = candidate, like
+		if d := distance(strings.ToLower(asked), strings.ToLower(name)); d < least && d <= len(asked)/3+1 && d < len(name) {
+			best, least = candidate, d
 		}
 	}
 	return best
@@ -137,12 +137,16 @@ func DidYouMean(word string, known []string, otherwise string) string {
 	return otherwise
 }
 
-// likeness is 1 for equal words and 0 for those without a common letter. Long words are not compared, because the
-// author of a ConfigMap decides how long its keys are.
-func likeness(a, b string) float64 {
+// distance returns how many letters two words do not have in common. Long words are not compared, because the author of
+// a ConfigMap decides how long its keys are.
+func distance(a, b string) int {
 	const long = 64
-	if max(len(a), len(b)) > min(len(a)+2, len(b)+2, long) {
-		return 0
+	most, common := max(len(a), len(b)), 0
+	if most > long {
+		return most
 	}
-	return difflib.NewMatcher(strings.Split(a, ""), strings.Split(b, "")).Ratio()
+	for _, same := range difflib.NewMatcher(strings.Split(a, ""), strings.Split(b, "")).GetMatchingBlocks() {
+		common += same.Size
+	}
+	return most - common
 }

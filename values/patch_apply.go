@@ -13,13 +13,19 @@ import (
 // range and a failed test are errors. Hooks of a module change nothing else than its section: neither global values (X15)
 // nor flags nor other modules (D20). A section that is removed is empty. steps are the adds and removes that it took.
 func (p Patch) apply(key string, section any) (patched any, steps Patch, err error) {
-	tree := any(map[string]any{key: section})
+	tree, copied := any(map[string]any{key: section}), 0
 	for i, o := range p {
 		var done Patch
 		if !o.within(key) {
 			err = fmt.Errorf("hooks of this module may change only /%s", key)
 		} else {
 			tree, done, err = o.execute(tree)
+		}
+		if o.Op == "copy" && err == nil { // copies of copies double at each operation
+			size, nodes, _ := measure(done[0].Value)
+			if copied += size + nodes; copied > maxSize {
+				err = errTooLarge
+			}
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("patch operation %d, %s: %w", i+1, o, err)

@@ -91,16 +91,6 @@ func aboveLists(path string) string {
 	return path
 }
 
-// At returns the value at a JSON pointer, such as /definitions/port, and whether there is one: the
-// value may be null. An empty pointer is the whole tree.
-func At(tree any, pointer string) (any, bool) {
-	path, err := splitPointer(pointer)
-	if err != nil {
-		return nil, false
-	}
-	return lookup(tree, path)
-}
-
 // lookup returns the value at a path, and whether there is one: the value may be null. "-" leads
 // nowhere.
 func lookup(tree any, path pointer) (any, bool) {

@@ -70,20 +70,15 @@ func (f *filler) fill(a applied, tree any, level int) any {
 				continue
 			}
 			if value := defaultOf(a.key(key)); value != nil {
-				filled[key] = f.fill(a.key(key), f.count(key, value), level+1)
+				size, nodes, _ := measure(value)
+				if f.left, f.size = f.left-nodes-1, f.size-size-len(key); f.left < 0 || f.size < 0 {
+					f.err = errTooFilled
+				}
+				filled[key] = f.fill(a.key(key), value, level+1)
 			}
 		}
 	}
 	return filled
-}
-
-// count counts what a default adds.
-func (f *filler) count(key string, value any) any {
-	size, nodes, _ := measure(value)
-	if f.left, f.size = f.left-nodes-1, f.size-size-len(key); f.left < 0 || f.size < 0 {
-		f.err = errTooFilled
-	}
-	return value
 }
 
 // treeDefault makes a tree of a default, which the library keeps as it has read it, and reports whether there is one.

@@ -17,7 +17,8 @@ func translate(root map[string]any, forHelm bool) (any, error) {
 	t := translator{forHelm: forHelm, references: map[string]string{}}
 	out := t.schema("", root)
 	for _, at := range sortedKeys(t.references) {
-		if _, found := At(out, t.references[at]); !found {
+		path, err := splitPointer(t.references[at])
+		if _, found := lookup(out, path); err != nil || !found {
 			t.refuse(at, "there is no schema %q; write it below definitions", "#"+t.references[at])
 		}
 	}

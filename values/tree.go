@@ -38,11 +38,8 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 
 // isContainer reports whether a tree can be a section: a map or a list (D1).
 func isContainer(tree any) bool {
-	switch tree.(type) {
-	case map[string]any, []any:
-		return true
-	}
-	return false
+	_, list := tree.([]any)
+	return list || isMapOf(tree)
 }
 
 // emptyLike returns an empty list for a list, otherwise an empty map.

@@ -268,10 +268,9 @@ func (r *report) missing(value any, at pointer, required any) {
 	names, _ := required.([]any)
 	for _, name := range names {
 		name, _ := name.(string)
-		if _, present := object[name]; present || r.full() {
-			continue
+		if _, present := object[name]; !present {
+			r.say(append(slices.Clip(at), name), missing)
 		}
-		r.say(append(slices.Clip(at), name), missing)
 	}
 }
 

@@ -49,9 +49,7 @@ func plainMerge(node *yaml.Node) {
 // yamlNode returns the node of a tree.
 func yamlNode(tree any) *yaml.Node {
 	var node yaml.Node
-	if err := node.Encode(unquoted(tree)); err != nil { // YAML notices it
-		return &yaml.Node{Kind: yaml.ScalarNode}
-	}
+	_ = node.Encode(unquoted(tree)) // it is a tree
 	return &node
 }
 

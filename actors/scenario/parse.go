@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -20,6 +21,9 @@ import (
 
 //go:embed module-test.v1.schema.json
 var schemaText []byte
+
+// testFormat is what a test may contain.
+var testFormat = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("scenarios", schemaText) })
 
 // parse reads the tests of a file. An invalid file becomes one scenario that fails with everything
 // that is wrong, so that the other files are played and a report has it as a failure. Each line of
@@ -124,7 +128,7 @@ func testsOf(d values.YAMLDocument) (tests []written, err error) {
 // check validates the document against the schema. The error has every violation
 // in a line, with its position in the file, its place, and what to do.
 func (w written) check() error {
-	format, err := values.NewFormat("scenarios", schemaText)
+	format, err := testFormat()
 	if err != nil {
 		return err
 	}
