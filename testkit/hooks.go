@@ -35,7 +35,7 @@ func NewHooks(trace *scenario.Trace) *Hooks {
 func (h *Hooks) begin(ctx context.Context, name, line string) error {
 	err := h.act(ctx, scenario.FaultOfHook, name, line)
 	switch {
-	case err == nil, errors.Is(err, scenario.ErrDead):
+	case err == nil, errors.Is(err, errDead):
 		return err
 	case errors.Is(err, errScripted):
 		return &hooks.ExitError{Hook: name, Code: 1, Stderr: err.Error()}

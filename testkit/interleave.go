@@ -41,7 +41,7 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	want := stage.Play(t, stage.Script, 0)
 	for seed := *firstSeedFlag; seed < *firstSeedFlag+seeds; seed++ {
 		got := stage.Play(t, stage.Script, seed)
-		a, b := want.Left(), got.Left()
+		a, b := want.Left, got.Left
 		if sameRuns {
 			a, b = a+runs(want.Trace), b+runs(got.Trace)
 		}

@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,7 +118,7 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	if p.controllers, err = newControllers(p.outside); err != nil {
 		t.Fatal(err)
 	}
-	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: trace.Logger(slog.LevelInfo, p.observer.logLine)})
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: trace.Logger(p.observer.logLine)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +217,7 @@ func (p *player) start() error {
 func (p *player) world() (shared.World, error) {
 	world := p.options
 	p.observer.oneByOne = !world.Isolate && world.Width <= 1 && !p.hookWaits
-	log := p.Trace.Logger(slog.LevelInfo, p.observer.logLine)
+	log := p.Trace.Logger(p.observer.logLine)
 	if err := p.releases.connect(log); err != nil {
 		return world, err
 	}

@@ -170,15 +170,6 @@ func shownSteps() map[string]step {
 				return err
 			})
 		},
-		// What a module knows of its drift.
-		"show-drift": func(p *player, name string) error {
-			status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus)
-			if !ok {
-				return fmt.Errorf("module %s does not exist", name)
-			}
-			p.Trace.Add("drift of %s: %+v", name, status.Drifted(false))
-			return nil
-		},
 	}
 }
 
@@ -187,9 +178,7 @@ func shownSteps() map[string]step {
 func stepCalm(p *player, text string) error {
 	longest, err := time.ParseDuration(text)
 	for began := time.Now(); err == nil; p.advance(time.Millisecond) {
-		var now Played
-		now.look(p)
-		if len(now.Queues) == 0 || time.Since(began) > longest {
+		if new(Played).look(p) || time.Since(began) > longest {
 			break
 		}
 	}

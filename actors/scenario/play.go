@@ -56,7 +56,7 @@ type play struct {
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
 	p := &play{
-		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
+		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
 	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.World, p.recorder = p.world, &recorder{faults: p.Faults, env: p.clock.environment, crontabs: map[string]crontab{}}
