@@ -54,7 +54,7 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 // runs are the binding contexts that hooks were run for, sorted.
 func runs(trace string) string {
 	var all []string
-	for _, run := range regexp.MustCompile(`(?m)^ *\S+  hook (\S+): (.+)$`).FindAllStringSubmatch(trace, -1) {
+	for _, run := range regexp.MustCompile(`(?m)^ *\S+ {2}hook (\S+): (.+)$`).FindAllStringSubmatch(trace, -1) {
 		for context := range strings.SplitSeq(run[2], " + ") {
 			all = append(all, run[1]+": "+context+"\n")
 		}

@@ -75,11 +75,11 @@ func filesAt(path string) (found []string, err error) {
 			return nil, err
 		}
 		for _, file := range files {
-			real, err := filepath.EvalSymlinks(filepath.Join(path, file))
-			if err != nil || seen[real] || isOther(path, file) { // a link to nothing
+			resolved, err := filepath.EvalSymlinks(filepath.Join(path, file))
+			if err != nil || seen[resolved] || isOther(path, file) { // a link to nothing
 				continue
 			}
-			seen[real] = true
+			seen[resolved] = true
 			found = append(found, filepath.Join(path, file))
 		}
 	}

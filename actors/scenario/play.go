@@ -63,15 +63,6 @@ func newPlay(s *Scenario, o Options) *play {
 	return p
 }
 
-// tidy removes the work directory, unless that of a failure is kept.
-func (p *play) tidy(result *Result) error {
-	if p.options.Keep && !result.Passed() {
-		result.Kept = p.files.dir
-		return nil
-	}
-	return os.RemoveAll(p.files.dir)
-}
-
 // run plays the scenario in a directory of its own. Differences are in p.problems; the error is for
 // what keeps the play from going on, such as a step that cannot be done.
 func (p *play) run(ctx context.Context) (err error) {
