@@ -28,7 +28,8 @@ type Hooks struct {
 
 // NewHooks makes a runner of scripted hooks, for an operator that plays no script.
 func NewHooks(trace *scenario.Trace) *Hooks {
-	return &Hooks{outside: &outside{Engine: scenario.NewEngine(nil, trace), observer: newObserver()}, runs: map[string]int{}}
+	o := &outside{Engine: scenario.NewEngine(nil, trace), observer: newObserver()}
+	return &Hooks{outside: o, runs: map[string]int{}}
 }
 
 // begin is act for a hook. A run that is cut is killed, as a process would be.

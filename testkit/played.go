@@ -12,8 +12,9 @@ import (
 // Played is what was left after a script, before its operator was stopped.
 type Played struct {
 	Trace string
-	// Left is what a person would find: releases with their values, the ConfigMap, and the phases of modules that are not
-	// disabled; one whose directory is gone has no actor after a start. How it came to that, and when, is not in it.
+	// Left is what a person would find: releases with their values, the ConfigMap, and the phases of modules that are
+	// not disabled; one whose directory is gone has no actor after a start. How it came to that, and when, is not in
+	// it.
 	Left string
 	// Converged: the operator was ready, and no queue had a task.
 	Converged bool
@@ -45,14 +46,16 @@ func (r *Played) look(p *player) (idle bool) {
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 || b.Phase != "complete" {
-					incomplete = append(incomplete, fmt.Sprintf("%s %s/%s is %s and holds %d", b.Owner, b.Hook, b.Binding, b.Phase, b.Held))
+					text := fmt.Sprintf("%s %s/%s is %s and holds %d", b.Owner, b.Hook, b.Binding, b.Phase, b.Held)
+					incomplete = append(incomplete, text)
 				}
 			}
 		}
 	})
 	slices.Sort(incomplete)
 	r.Converged = converge.Ready && len(queues) == 0
-	r.Left = fmt.Sprintf("converge: %s, ready %t, enabled %q\nphases: %v\nqueues: %v\nbindings: %q\nreleases: %v\nConfigMap: %v\n",
-		converge.Phase, converge.Ready, converge.Enabled, phases, queues, incomplete, p.releases.deployedValues(), p.Cluster.ConfigMap.Data())
+	r.Left = fmt.Sprintf("converge: %s, ready %t, enabled %q\nphases: %v\nqueues: %v\nbindings: %q\n",
+		converge.Phase, converge.Ready, converge.Enabled, phases, queues, incomplete)
+	r.Left += fmt.Sprintf("releases: %v\nConfigMap: %v\n", p.releases.deployedValues(), p.Cluster.ConfigMap.Data())
 	return len(queues) == 0
 }

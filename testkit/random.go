@@ -19,7 +19,8 @@ import (
 var randomWorld []byte
 
 // Random is a lifecycle script that was drawn from a seed. Whatever happens in it, once all is fixed, the operator has
-// converged, and what is left is what another one makes that finds the same files, ConfigMap and objects at its first start.
+// converged, and what is left is what another one makes that finds the same files, ConfigMap and objects at its first
+// start.
 type Random struct {
 	Script, Fresh string // for a stage of NewRandomStage: all that happens, and what that other one finds
 

@@ -253,8 +253,8 @@ func stepDeny(denied bool) step {
 	}
 }
 
-// stepRefuse refuses the requests of the operator for a resource from now on, such as deployments, or one object of it:
-// RESOURCE [NAME]. Without a resource none is refused any more.
+// stepRefuse refuses the requests of the operator for a resource from now on, such as deployments, or one object of
+// it: RESOURCE [NAME]. Without a resource none is refused any more.
 func stepRefuse(p *player, rest string) error {
 	resource, name, _ := strings.Cut(rest, " ")
 	p.Cluster.Server.OnRequest(func(r apiserver.Request) error {
@@ -269,7 +269,7 @@ func stepRefuse(p *player, rest string) error {
 // stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
 func stepChange(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
-	return p.Cluster.Change(scenario.Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}, func(u *unstructured.Unstructured) {
+	return p.Cluster.Change(scenario.ParseReference("ConfigMap default/"+name), func(u *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(u.Object, text, "data", "values") // the chart has written a map
 	})
 }

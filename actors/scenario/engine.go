@@ -9,9 +9,9 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Engine runs the operator of a play in a cluster in memory, for both kinds of scripts: package scenario has real hooks
-// and a clock of its own, package testkit scripted hooks and virtual time. Its fields belong to the goroutine of the
-// play. Operator may become nil while Await drives the play: in testkit an operator can be killed.
+// Engine runs the operator of a play in a cluster in memory, for both kinds of scripts: package scenario has real
+// hooks and a clock of its own, package testkit scripted hooks and virtual time. Its fields belong to the goroutine of
+// the play. Operator may become nil while Await drives the play: in testkit an operator can be killed.
 type Engine struct {
 	Cluster  *Cluster
 	Faults   *Faults

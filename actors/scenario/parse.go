@@ -69,7 +69,7 @@ func parseBytes(data []byte) (list []*Scenario, err error) {
 			s.name = "/" + cmp.Or(own, strconv.Itoa(i+1))
 		}
 		if slices.ContainsFunc(list, func(other *Scenario) bool { return other.name == s.name }) {
-			return nil, fmt.Errorf("%s: another test has the name %s; give it another name", w.at(), strings.TrimPrefix(s.name, "/"))
+			return nil, fmt.Errorf("%s: another test has the name %s; give it another name", w.at(), s.name[1:])
 		}
 		list = append(list, s)
 	}
@@ -195,7 +195,8 @@ func listed(v any) []any {
 func (w written) checkExpected() error {
 	var problems []error
 	report := func(path []string, text string) {
-		problems = append(problems, errors.New(w.at(path...)+": "+placeOf(append(slices.Clone(w.path), path[:len(path)-1]...))+": "+text))
+		place := placeOf(slices.Concat(w.path, path[:len(path)-1]))
+		problems = append(problems, errors.New(w.at(path...)+": "+place+": "+text))
 	}
 	match.CheckMatchers([]string{"expect"}, w.tree["expect"], report)
 	steps, _ := w.tree["steps"].([]any)
