@@ -48,7 +48,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 			}
 			played := stage.Play(t, "respawn\ncrash * "+when+" "+message+"\n"+stage.Script, 0)
 			crashed[message] = crashed[message] || strings.Contains(played.Trace, "actor crashed")
-			if want, got := undisturbed.Left(), played.Left(); want != got || len(played.Problems) > 0 {
+			if want, got := undisturbed.Left, played.Left; want != got || len(played.Problems) > 0 {
 				t.Errorf("it crashes %s %s; left is\n%s\nwithout it\n%s\nproblems %q\n%s", when, message, got, want, played.Problems, played.Trace)
 			}
 		}

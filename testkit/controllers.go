@@ -28,14 +28,17 @@ type controllers struct {
 }
 
 func newControllers(o *outside) (*controllers, error) {
-	c := &controllers{outside: o, takes: map[string]time.Duration{}, timers: map[string]*time.Timer{}, health: map[string]string{}}
+	c := &controllers{
+		outside: o, takes: map[string]time.Duration{}, timers: map[string]*time.Timer{}, health: map[string]string{},
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	_, err := o.Cluster.Server.WatchObjects(ctx, kube.Spec{APIVersion: "batch/v1", Kind: "Job"}, c.job, func() {})
 	if err != nil {
 		return nil, err
 	}
-	_, err = o.Cluster.Server.WatchObjects(ctx, kube.Spec{APIVersion: "apps/v1", Kind: "Deployment"}, func(change kube.Change) {
+	deployments := kube.Spec{APIVersion: "apps/v1", Kind: "Deployment"}
+	_, err = o.Cluster.Server.WatchObjects(ctx, deployments, func(change kube.Change) {
 		if change.Type == kube.Added {
 			c.sched.later("health of "+change.Object.Name, func() { _ = c.assess(change.Object.Name) })
 		}

@@ -2,7 +2,7 @@ package testkit
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 
 	"addon-operator/actors/metrics"
@@ -13,8 +13,7 @@ func stepCounts(p *player, _ string) error {
 	families, err := p.options.Metrics.Registry.Gather()
 	for _, f := range families {
 		name := strings.TrimPrefix(f.GetName(), metrics.DefaultPrefix)
-		known := []string{"success_total", "errors_total", "allowed_errors_total", "run_seconds", "errors", "allowed_errors"}
-		if _, what, _ := strings.Cut(name, "hook_"); !slices.Contains(known, what) {
+		if !regexp.MustCompile(`hook_(success_total|(allowed_)?errors(_total)?|run_seconds)$`).MatchString(name) {
 			continue
 		}
 		for _, series := range f.GetMetric() {

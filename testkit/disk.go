@@ -105,7 +105,8 @@ func (d *disk) put(name string, data []byte, mode os.FileMode) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(d.path(name)), 0o755), os.WriteFile(d.path(name), data, mode))
 }
 
-// subscribe is the Disk of shared.World: notify is called when a script says that the watch of the disk notices something.
+// subscribe is the Disk of shared.World: notify is called when a script says that the watch of the disk notices
+// something.
 func (d *disk) subscribe(ctx context.Context, notify func()) {
 	d.notice = func() {
 		if ctx.Err() == nil {
@@ -151,7 +152,7 @@ func stepRelease(byPerson bool) step {
 		if _, err := client.Apply(p.t.Context(), helm.Module{Name: name, Key: name, Dir: d.dir, Values: map[string]any{}}); err != nil || !byPerson {
 			return err
 		}
-		record := scenario.Reference{APIVersion: "v1", Kind: "Secret", Namespace: scenario.Namespace, Name: "sh.helm.release.v1." + name + ".v1"}
+		record := scenario.ParseReference("Secret " + scenario.Namespace + "/sh.helm.release.v1." + name + ".v1")
 		return p.Cluster.Change(record, func(u *unstructured.Unstructured) {
 			labels := u.GetLabels()
 			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "module") })

@@ -28,14 +28,15 @@ type Hooks struct {
 
 // NewHooks makes a runner of scripted hooks, for an operator that plays no script.
 func NewHooks(trace *scenario.Trace) *Hooks {
-	return &Hooks{outside: &outside{Engine: scenario.NewEngine(nil, trace), observer: newObserver()}, runs: map[string]int{}}
+	o := &outside{Engine: scenario.NewEngine(nil, trace), observer: newObserver()}
+	return &Hooks{outside: o, runs: map[string]int{}}
 }
 
 // begin is act for a hook. A run that is cut is killed, as a process would be.
 func (h *Hooks) begin(ctx context.Context, name, line string) error {
 	err := h.act(ctx, scenario.FaultOfHook, name, line)
 	switch {
-	case err == nil, errors.Is(err, scenario.ErrDead):
+	case err == nil, errors.Is(err, errDead):
 		return err
 	case errors.Is(err, errScripted):
 		return &hooks.ExitError{Hook: name, Code: 1, Stderr: err.Error()}

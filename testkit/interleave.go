@@ -41,7 +41,7 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	want := stage.Play(t, stage.Script, 0)
 	for seed := *firstSeedFlag; seed < *firstSeedFlag+seeds; seed++ {
 		got := stage.Play(t, stage.Script, seed)
-		a, b := want.Left(), got.Left()
+		a, b := want.Left, got.Left
 		if sameRuns {
 			a, b = a+runs(want.Trace), b+runs(got.Trace)
 		}
@@ -54,7 +54,7 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 // runs are the binding contexts that hooks were run for, sorted.
 func runs(trace string) string {
 	var all []string
-	for _, run := range regexp.MustCompile(`(?m)^ *\S+  hook (\S+): (.+)$`).FindAllStringSubmatch(trace, -1) {
+	for _, run := range regexp.MustCompile(`(?m)^ *\S+ {2}hook (\S+): (.+)$`).FindAllStringSubmatch(trace, -1) {
 		for context := range strings.SplitSeq(run[2], " + ") {
 			all = append(all, run[1]+": "+context+"\n")
 		}

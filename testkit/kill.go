@@ -9,8 +9,8 @@ import (
 
 // killState is the state of an operator that is killed: by the step kill, or by the crash of one of its
 // actors. As after kill -9, none of its actors handles another message (refuseIfDead), none of its hooks,
-// writes and Helm actions has another effect (Faults.Dead), and nothing of it is in the trace any more
-// (Trace.Muted). But its goroutines are in the process of the test, so they must be ended in good
+// writes and Helm actions has another effect, and nothing of it is in the trace any more
+// (Trace.Dead). But its goroutines are in the process of the test, so they must be ended in good
 // order, at the same instant (endKilled), before the next operator can start (clearKilled).
 type killState struct {
 	stopping bool // a stop had begun before the kill; it does the work of endKilled
@@ -22,7 +22,7 @@ type killState struct {
 // supervisor takes for another crash. Messages of the library, which are pointers, must arrive:
 // they end actors.
 func (p *player) refuseIfDead(message any) {
-	if p.Faults.Dead.Load() && reflect.TypeOf(message).Kind() != reflect.Pointer {
+	if p.Trace.Dead.Load() && reflect.TypeOf(message).Kind() != reflect.Pointer {
 		panic("dead")
 	}
 }
@@ -30,14 +30,14 @@ func (p *player) refuseIfDead(message any) {
 // markDead marks the operator as dead. It may be called in the goroutine of an actor, also of one of
 // several that crash; the player does the rest when it settles.
 func (p *player) markDead() {
-	if p.Operator != nil && !p.Faults.Dead.Swap(true) {
-		p.Trace.Muted.Store(true)
+	if p.Operator != nil {
+		p.Trace.Dead.Store(true)
 	}
 }
 
 // endKilled ends the goroutines of an operator that was killed.
 func (p *player) endKilled() {
-	if !p.Faults.Dead.Load() || p.kill.ending {
+	if !p.Trace.Dead.Load() || p.kill.ending {
 		return
 	}
 	p.kill.ending = true
@@ -57,6 +57,5 @@ func (p *player) endKilled() {
 func (p *player) clearKilled() {
 	p.Operator = nil
 	p.kill.ending = false
-	p.Faults.Dead.Store(false)
-	p.Trace.Muted.Store(false)
+	p.Trace.Dead.Store(false)
 }

@@ -78,7 +78,7 @@ func shown(s kube.ModuleStatus) string {
 
 // reference names an object.
 func reference(name string) scenario.Reference {
-	return scenario.Reference{APIVersion: kube.ModuleGroup + "/v1alpha1", Kind: "Module", Namespace: scenario.Namespace, Name: name}
+	return scenario.ParseReference("Module " + scenario.Namespace + "/" + name)
 }
 
 // onModuleObject changes an object as a person does: NAME TEXT. One that does not exist is created, and belongs to the

@@ -11,8 +11,8 @@ import (
 )
 
 // observer sees when hooks and Helm actions begin and end, and reports two that must not overlap. It is called from
-// runs, from the log, and from steps; its lock guards all fields but oneByOne, which changes only before a start and in
-// steps.
+// runs, from the log, and from steps; its lock guards all fields but oneByOne, which changes only before a start and
+// in steps.
 type observer struct {
 	mu       sync.Mutex
 	busy     map[string]string // what is in progress, by what only one may hold

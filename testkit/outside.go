@@ -34,6 +34,9 @@ const (
 	away           = "away "
 )
 
+// errDead ends the actions of an operator that was killed.
+var errDead = errors.New("the operator is dead")
+
 var errScripted = errors.New("the script makes it fail")
 
 // act begins an action with a line of the trace, lets it take its time, and returns the error with which it fails, if
@@ -51,8 +54,8 @@ func (o *outside) act(ctx context.Context, kind, name, line string) error {
 		o.sched.await(kind + name)
 	}
 	switch {
-	case o.Faults.Dead.Load():
-		return scenario.ErrDead
+	case o.Trace.Dead.Load():
+		return errDead
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case o.Faults.Take(panics+kind+name, 1) > 0:

@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -107,7 +106,8 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	t.Helper()
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
-		outside: &outside{scenario.NewEngine(cluster, trace), newScheduler(seed), newObserver()}, t: t, disk: d, crashes: crashes{},
+		outside: &outside{scenario.NewEngine(cluster, trace), newScheduler(seed), newObserver()},
+		t:       t, disk: d, crashes: crashes{},
 	}
 	p.World, p.Await, cluster.Note, cluster.Deliver = p.world, p.await, trace.Add, p.news.deliver
 	p.releases = &Releases{outside: p.outside}
@@ -119,17 +119,19 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	if p.controllers, err = newControllers(p.outside); err != nil {
 		t.Fatal(err)
 	}
-	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: trace.Logger(slog.LevelInfo, p.observer.logLine)})
+	log := trace.Logger(p.observer.logLine)
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(d.dir, "tmp"), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.options = shared.World{
 		Services: work.Services{
-			Hooks: &Hooks{outside: p.outside, real: runner, runs: map[string]int{}}, Releases: p.releases, Plans: p.releases, Objects: p.outside,
-			Metrics: metrics.New(metrics.DefaultPrefix), IgnoredRelease: "operator-itself",
+			Hooks: &Hooks{outside: p.outside, real: runner, runs: map[string]int{}}, Objects: p.outside,
+			Log: log, Releases: p.releases, Plans: p.releases, Metrics: metrics.New(metrics.DefaultPrefix), IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{d.path("modules")}, Global: d.path("global-hooks"), UnnumberedOrder: 1},
 		},
-		ReleaseWatch: p.releases, Notices: p.outside, Disk: d.subscribe, Dispatcher: p.sched, Observe: p.observe, Crashed: p.markDead,
+		ReleaseWatch: p.releases, Notices: p.outside, Disk: d.subscribe,
+		Dispatcher: p.sched, Observe: p.observe, Crashed: p.markDead,
 		ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
 	return p
@@ -218,11 +220,10 @@ func (p *player) start() error {
 func (p *player) world() (shared.World, error) {
 	world := p.options
 	p.observer.oneByOne = !world.Isolate && world.Width <= 1 && !p.hookWaits
-	log := p.Trace.Logger(slog.LevelInfo, p.observer.logLine)
-	if err := p.releases.connect(log); err != nil {
+	if err := p.releases.connect(world.Log); err != nil {
 		return world, err
 	}
-	world.Log, world.Charts = log, p.releases.Charts()
+	world.Charts = p.releases.Charts()
 	world.CRDs = crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside}
 	return world, nil
 }

@@ -54,8 +54,8 @@ func action[T any](ctx context.Context, r *Releases, what, name string, do func(
 	}
 	done, err = do()
 	r.sched.await("helm " + name) // several may end at the same instant
-	if r.Faults.Dead.Load() {
-		return done, scenario.ErrDead
+	if r.Trace.Dead.Load() {
+		return done, errDead
 	}
 	if err != nil {
 		r.Trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))

@@ -170,15 +170,6 @@ func shownSteps() map[string]step {
 				return err
 			})
 		},
-		// What a module knows of its drift.
-		"show-drift": func(p *player, name string) error {
-			status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus)
-			if !ok {
-				return fmt.Errorf("module %s does not exist", name)
-			}
-			p.Trace.Add("drift of %s: %+v", name, status.Drifted(false))
-			return nil
-		},
 	}
 }
 
@@ -187,9 +178,7 @@ func shownSteps() map[string]step {
 func stepCalm(p *player, text string) error {
 	longest, err := time.ParseDuration(text)
 	for began := time.Now(); err == nil; p.advance(time.Millisecond) {
-		var now Played
-		now.look(p)
-		if len(now.Queues) == 0 || time.Since(began) > longest {
+		if new(Played).look(p) || time.Since(began) > longest {
 			break
 		}
 	}
@@ -264,8 +253,8 @@ func stepDeny(denied bool) step {
 	}
 }
 
-// stepRefuse refuses the requests of the operator for a resource from now on, such as deployments, or one object of it:
-// RESOURCE [NAME]. Without a resource none is refused any more.
+// stepRefuse refuses the requests of the operator for a resource from now on, such as deployments, or one object of
+// it: RESOURCE [NAME]. Without a resource none is refused any more.
 func stepRefuse(p *player, rest string) error {
 	resource, name, _ := strings.Cut(rest, " ")
 	p.Cluster.Server.OnRequest(func(r apiserver.Request) error {
@@ -280,7 +269,7 @@ func stepRefuse(p *player, rest string) error {
 // stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
 func stepChange(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
-	return p.Cluster.Change(scenario.Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}, func(u *unstructured.Unstructured) {
+	return p.Cluster.Change(scenario.ParseReference("ConfigMap default/"+name), func(u *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(u.Object, text, "data", "values") // the chart has written a map
 	})
 }

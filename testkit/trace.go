@@ -74,8 +74,8 @@ func isMilestone(message string) bool {
 	return false
 }
 
-// logLine shows warnings, errors and a few milestones of Info and above. What is a bug in any script, such as a message without a handler,
-// becomes a problem. That depends on the texts of the log, because nothing else reports it.
+// logLine shows warnings, errors and a few milestones of Info and above. What is a bug in any script, such as a
+// message without a handler, becomes a problem. That depends on the texts of the log, because nothing else reports it.
 func (o *observer) logLine(r slog.Record, attrs []slog.Attr) string {
 	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return ""

@@ -86,7 +86,8 @@ func (p *play) noteField(object map[string]any, wrong apiserver.FieldProblem) {
 	}
 	text += ": " + wrong.String()
 	if len(wrong.Known) > 0 {
-		text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, "write one of "+strings.Join(wrong.Known, ", "))
+		all := "write one of " + strings.Join(wrong.Known, ", ")
+		text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, all)
 	}
 	p.fields.Change(func(noted []string) []string {
 		if slices.Contains(noted, text) {
@@ -177,8 +178,8 @@ func checkConfigMap(data map[string]string, want map[string]any) (problems []str
 	return match.Difference("", want, got)
 }
 
-// isNamed reports whether an object has the apiVersion, namespace and name of an expected one, as far as that says them.
-// Matchers in their place are no texts, and any object of the kind may match.
+// isNamed reports whether an object has the apiVersion, namespace and name of an expected one, as far as that says
+// them. Matchers in their place are no texts, and any object of the kind may match.
 func isNamed(object, want map[string]any) bool {
 	for _, path := range [][]string{{"apiVersion"}, {"metadata", "namespace"}, {"metadata", "name"}} {
 		text, given, _ := unstructured.NestedString(want, path...)
@@ -263,14 +264,16 @@ func checkMetrics(operator *actors.Operator, want []map[string]any) (problems []
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			amount := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) // it is one of them
+			// It is one of them; the others are 0.
+			amount := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			all = append(all, map[string]any{"name": f.GetName(), "labels": labels, "value": amount})
 			texts = append(texts, match.Short(all[len(all)-1]))
 		}
 	}
 	for _, w := range want {
 		if len(match.Difference("", map[string]any{"$contains": w}, all)) > 0 {
-			problems = append(problems, fmt.Sprintf("there is no metric like %s; there are:\n    %s", match.Short(w), strings.Join(texts, "\n    ")))
+			there := strings.Join(texts, "\n    ")
+			problems = append(problems, fmt.Sprintf("there is no metric like %s; there are:\n    %s", match.Short(w), there))
 		}
 	}
 	return problems

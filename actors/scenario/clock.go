@@ -40,8 +40,8 @@ func newClock(began time.Time) *clock {
 
 func (c *clock) set(t time.Time) { c.now.Change(func(time.Time) time.Time { return t }) }
 
-// environment has the time for a hook that runs now, if the test gives one: else hooks see the real time, as their authors
-// expect of a hook that reads it. SOURCE_DATE_EPOCH is what many tools use in place of the time, if it is set.
+// environment has the time for a hook that runs now, if the test gives one: else hooks see the real time, as their
+// authors expect of a hook that reads it. SOURCE_DATE_EPOCH is what many tools use in place of the time, if it is set.
 func (c *clock) environment() []string {
 	if !c.given {
 		return nil

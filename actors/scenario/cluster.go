@@ -48,24 +48,19 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
 	c.Objects = kube.NewPatcher(c.Client)
-	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName)}
-	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName)}
+	c.ConfigMap = Settings{c.Client.ConfigMap(Namespace, ConfigMapName), c, "ConfigMap"}
+	c.Secret = Settings{c.Client.Secret(Namespace, ConfigMapName), c, "Secret"}
 	return c
 }
 
 // Settings are the ConfigMap of the operator, or the Secret with values: for the operator
 // (shared.ConfigMap, shared.Secret), and for people who edit them. Reads and writes of the operator
-// go through its client (store), with its conflicts and its limits; people and watches look into
+// go through its client, with its conflicts and its limits; people and watches look into
 // the server.
 type Settings struct {
+	kube.ConfigMapStore
 	cluster *Cluster
 	kind    string // ConfigMap or Secret
-	store   kube.ConfigMapStore
-}
-
-// Read implements shared.ConfigMap and shared.Secret.
-func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
-	return s.store.Read(ctx)
 }
 
 // Watch implements shared.ConfigMap and shared.Secret.
@@ -83,7 +78,7 @@ func (s Settings) content() kube.ConfigMap {
 
 // Write implements shared.ConfigMap and shared.Secret. It notes what was written, sorted by key.
 func (s Settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
-	written, err := s.store.Write(ctx, base, set)
+	written, err := s.ConfigMapStore.Write(ctx, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		switch {
 		case err != nil:
@@ -98,7 +93,7 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 
 // RemoveConfirmation implements shared.ConfigMap.
 func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
-	left, err := s.store.RemoveConfirmation(ctx, value)
+	left, err := s.ConfigMapStore.RemoveConfirmation(ctx, value)
 	if err == nil {
 		s.cluster.Note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
 	}

@@ -84,7 +84,7 @@ func (s *commands) write() error {
 			if a.Stdin {
 				stdin = `head -c 1048576 >"$k/stdin"; `
 			}
-			script += fmt.Sprintf("case \"$*\" in %s) if claim %d %d; then %scat \"$d/stdout.%d\"; cat \"$d/stderr.%d\" >&2; exit %d; fi;; esac\n", pattern, i, a.Times, stdin, i, i, a.Exit)
+			script += fmt.Sprintf(standInAnswer, pattern, i, a.Times, stdin, i, i, a.Exit)
 		}
 		script += fmt.Sprintf(": >\"$k/unfit\"\necho \"%s: the test has no answer for: $*\" >&2\nexit 1\n", name)
 		if err := os.WriteFile(filepath.Join(s.bin(), name), []byte(script), 0o755); err != nil {
@@ -115,6 +115,12 @@ claim() {
   n=1
   until mkdir "$d/used.$1.$n" 2>/dev/null; do n=$((n + 1)); [ $n -le "$2" ] || return 1; done
 }
+`
+
+// standInAnswer is the case of one answer.
+const standInAnswer = `case "$*" in %s)
+  if claim %d %d; then %scat "$d/stdout.%d"; cat "$d/stderr.%d" >&2; exit %d; fi ;;
+esac
 `
 
 // quoted is a text as a word of a shell.

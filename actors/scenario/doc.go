@@ -13,6 +13,6 @@
 // call (commands.go). A play shares nothing with another one, so
 // they run in parallel.
 //
-// The [Engine] below it also plays the lifecycle scripts of package testkit. Commands (cmd/local, cmd/lint, cmd/dev, cmd/bring) and tests use this
-// package. It does not use *testing.T.
+// The [Engine] below it also plays the lifecycle scripts of package testkit. Commands (cmd/local, cmd/lint, cmd/dev,
+// cmd/bring) and tests use this package. It does not use *testing.T.
 package scenario

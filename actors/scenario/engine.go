@@ -9,9 +9,9 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Engine runs the operator of a play in a cluster in memory, for both kinds of scripts: package scenario has real hooks
-// and a clock of its own, package testkit scripted hooks and virtual time. Its fields belong to the goroutine of the
-// play. Operator may become nil while Await drives the play: in testkit an operator can be killed.
+// Engine runs the operator of a play in a cluster in memory, for both kinds of scripts: package scenario has real
+// hooks and a clock of its own, package testkit scripted hooks and virtual time. Its fields belong to the goroutine of
+// the play. Operator may become nil while Await drives the play: in testkit an operator can be killed.
 type Engine struct {
 	Cluster  *Cluster
 	Faults   *Faults
@@ -24,8 +24,7 @@ type Engine struct {
 	// Await calls f while the play continues, and returns the result of f.
 	Await func(f func() error) error
 
-	Lifetime context.Context    // of the operator that was started last, and of what it writes
-	End      context.CancelFunc // ends it
+	End context.CancelFunc // ends the lifetime of the operator that was started last, and what it writes
 }
 
 // NewEngine makes an engine with a cluster. The caller sets World, and Await if calls have to be driven.
@@ -51,11 +50,11 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 	if world.Objects == nil {
 		world.Objects = e.Cluster.Objects
 	}
-	e.Lifetime, e.End = context.WithCancel(context.Background())
-	world.WriteContext = e.Lifetime
+	lifetime, end := context.WithCancel(context.Background())
+	world.WriteContext, e.End = lifetime, end
 	operator := actors.New(world)
 	e.Operator, e.Refused = operator, nil // before begin, so that Visit shows an operator that starts
-	err = e.Await(func() error { return begin(operator, e.Lifetime) })
+	err = e.Await(func() error { return begin(operator, lifetime) })
 	if err != nil && e.Operator == operator { // it was not killed meanwhile
 		e.Operator, e.Refused = nil, err
 		e.End()

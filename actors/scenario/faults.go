@@ -1,10 +1,8 @@
 package scenario
 
 import (
-	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -14,12 +12,7 @@ type Faults struct {
 	mu    sync.Mutex     // steps set them in their goroutine, runs use them up in theirs
 	fail  map[string]int // how often an action will fail
 	lasts map[string]time.Duration
-	// Dead: the operator was killed, and every action of its remaining goroutines fails.
-	Dead atomic.Bool
 }
-
-// ErrDead ends the actions of an operator that was killed.
-var ErrDead = errors.New("the operator is dead")
 
 // The kinds of actions. Each ends with a space, which no name of a hook or release begins with, so
 // that a kind and a name make the key of an action.

@@ -193,15 +193,8 @@ func (f *files) writeGlobal() error {
 
 // subdirectories are the names of the directories, and of links to some, in a directory, without
 // hidden ones. A directory that cannot be read has none: given.modules then says what is missing.
-func subdirectories(dir string) []string {
-	if dir == "" {
-		return nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var names []string
+func subdirectories(dir string) (names []string) {
+	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if existing(filepath.Join(dir, e.Name())) != "" && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, e.Name())

@@ -51,8 +51,8 @@ func Find(paths ...string) ([]*Scenario, error) {
 // mostDepth is how far below a path the directory of a module may be.
 const mostDepth = 6
 
-// filesAt finds the scenario files at or below a path: *.yaml in directories tests, the nearest first. It follows links,
-// as the operator does when it loads modules. The same file behind another link is not found twice.
+// filesAt finds the scenario files at or below a path: *.yaml in directories tests, the nearest first. It follows
+// links, as the operator does when it loads modules. The same file behind another link is not found twice.
 func filesAt(path string) (found []string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -75,19 +75,19 @@ func filesAt(path string) (found []string, err error) {
 			return nil, err
 		}
 		for _, file := range files {
-			real, err := filepath.EvalSymlinks(filepath.Join(path, file))
-			if err != nil || seen[real] || isOther(path, file) { // a link to nothing
+			resolved, err := filepath.EvalSymlinks(filepath.Join(path, file))
+			if err != nil || seen[resolved] || isOther(path, file) { // a link to nothing
 				continue
 			}
-			seen[real] = true
+			seen[resolved] = true
 			found = append(found, filepath.Join(path, file))
 		}
 	}
 	return found, nil
 }
 
-// isOther reports whether a file below a directory is no scenario: a golden file, one in a hidden directory, or a test of a
-// chart, which is a template: 'helm create' writes templates/tests/test-connection.yaml.
+// isOther reports whether a file below a directory is no scenario: a golden file, one in a hidden directory, or a test
+// of a chart, which is a template: 'helm create' writes templates/tests/test-connection.yaml.
 func isOther(root, file string) bool {
 	dir := filepath.Dir(filepath.Dir(file))
 	of := filepath.Join(root, dir)

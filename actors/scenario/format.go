@@ -20,8 +20,8 @@ func (s *Scenario) Name() string { return s.name }
 // Path is the absolute path of the file.
 func (s *Scenario) Path() string { return s.path }
 
-// Document is a test as it is written. The schema of files is module-test.v1.schema.json, which also explains the keys;
-// the types below decode what it has accepted, and their comments say only what the zero value means.
+// Document is a test as it is written. The schema of files is module-test.v1.schema.json, which also explains the
+// keys; the types below decode what it has accepted, and their comments say only what the zero value means.
 type Document struct {
 	Description string `json:"description"`
 	Given       given  `json:"given"`

@@ -73,7 +73,7 @@ func parseBytes(data []byte) (list []*Scenario, err error) {
 			s.name = "/" + cmp.Or(own, strconv.Itoa(i+1))
 		}
 		if slices.ContainsFunc(list, func(other *Scenario) bool { return other.name == s.name }) {
-			return nil, fmt.Errorf("%s: another test has the name %s; give it another name", w.at(), strings.TrimPrefix(s.name, "/"))
+			return nil, fmt.Errorf("%s: another test has the name %s; give it another name", w.at(), s.name[1:])
 		}
 		list = append(list, s)
 	}
@@ -113,12 +113,10 @@ func testsOf(d values.YAMLDocument) (tests []written, err error) {
 		}
 	}
 	for i, entry := range list {
-		w := written{d, []string{"tests", strconv.Itoa(i)}, maps.Clone(entry.(map[string]any))} //nolint:forcetypeassert // the schema
-		if _, nested := w.tree["tests"]; nested {
+		tree, _ := overlaid(map[string]any{"given": root["given"]}, entry).(map[string]any)
+		w := written{d, []string{"tests", strconv.Itoa(i)}, tree}
+		if _, nested := tree["tests"]; nested {
 			return nil, fmt.Errorf("%s: a test cannot have tests", w.at("tests"))
-		}
-		if common := root["given"]; common != nil {
-			w.tree["given"] = overlaid(common, w.tree["given"])
 		}
 		tests = append(tests, w)
 	}
@@ -140,27 +138,22 @@ func (w written) check() error {
 	return errors.Join(problems...)
 }
 
-// overlaid adds what a test says is given to what its file says: maps are merged, lists are
+// overlaid adds what a test says to what its file says: maps are merged, lists are
 // appended, and any other value of the test replaces that of the file. It changes neither.
 func overlaid(common, own any) any {
-	if own == nil {
-		return common
-	}
 	switch c := common.(type) {
 	case []any:
 		if o, ok := own.([]any); ok {
 			return slices.Concat(c, o)
 		}
 	case map[string]any:
-		o, ok := own.(map[string]any)
-		if !ok {
-			return own
+		if o, ok := own.(map[string]any); ok {
+			merged := maps.Clone(c)
+			for key, value := range o {
+				merged[key] = overlaid(c[key], value)
+			}
+			return merged
 		}
-		merged := maps.Clone(c)
-		for key, value := range o {
-			merged[key] = overlaid(c[key], value)
-		}
-		return merged
 	}
 	return own
 }
@@ -202,7 +195,8 @@ func listed(v any) []any {
 func (w written) checkExpected() error {
 	var problems []error
 	report := func(path []string, text string) {
-		problems = append(problems, errors.New(w.at(path...)+": "+placeOf(append(slices.Clone(w.path), path[:len(path)-1]...))+": "+text))
+		place := placeOf(slices.Concat(w.path, path[:len(path)-1]))
+		problems = append(problems, errors.New(w.at(path...)+": "+place+": "+text))
 	}
 	match.CheckMatchers([]string{"expect"}, w.tree["expect"], report)
 	steps, _ := w.tree["steps"].([]any)

@@ -56,20 +56,12 @@ type play struct {
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
 	p := &play{
-		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
+		scenario: s, options: o, files: files{scenario: s},
+		log: trace.Logger(logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
 	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.World, p.recorder = p.world, &recorder{faults: p.Faults, env: p.clock.environment, crontabs: map[string]crontab{}}
 	return p
-}
-
-// tidy removes the work directory, unless that of a failure is kept.
-func (p *play) tidy(result *Result) error {
-	if p.options.Keep && !result.Passed() {
-		result.Kept = p.files.dir
-		return nil
-	}
-	return os.RemoveAll(p.files.dir)
 }
 
 // run plays the scenario in a directory of its own. Differences are in p.problems; the error is for
@@ -148,7 +140,8 @@ func (p *play) environment() (env []string) {
 		env = append(env, name+"="+p.scenario.Given.Env[name])
 	}
 	if _, err := os.Stat(p.commands.bin()); err == nil {
-		env = append(env, "PATH="+p.commands.bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
+		others := cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH"))
+		env = append(env, "PATH="+p.commands.bin()+string(os.PathListSeparator)+others)
 	}
 	// kubectl caches the kinds of a server by its address, and a later play with other kinds may
 	// get the port of an earlier one.

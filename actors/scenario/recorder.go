@@ -148,11 +148,12 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (result hooks.Result,
 // on with both.
 func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
 	last := run.Contexts[len(run.Contexts)-1]
-	noted := hookRun{hook: run.Hook.Name, binding: cmp.Or(last.Binding, last.GroupName), line: run.Hook.Name + " " + Describe(last), tree: map[string]any{
-		"contexts": plain(run.Contexts), "context": plain(last),
-		"valuesPatch": plain(append(values.Patch{}, result.ValuesPatch...)), "configPatch": plain(append(values.Patch{}, result.ConfigPatch...)),
-		"objectPatches": documents(result.ObjectPatches), "fails": nil,
-	}}
+	noted := hookRun{hook: run.Hook.Name, binding: cmp.Or(last.Binding, last.GroupName), line: run.Hook.Name + " " + Describe(last)}
+	noted.tree = map[string]any{
+		"contexts": plain(run.Contexts), "context": plain(last), "fails": nil, "objectPatches": documents(result.ObjectPatches),
+		"valuesPatch": plain(append(values.Patch{}, result.ValuesPatch...)), // [] when there is none
+		"configPatch": plain(append(values.Patch{}, result.ConfigPatch...)),
+	}
 	if err != nil {
 		noted.line += " fails: " + err.Error()
 		noted.tree["fails"] = err.Error()
@@ -185,7 +186,8 @@ func Describe(c hooks.Context) string {
 	return text
 }
 
-// nameOfObject is what an event is about: its object, or the filter result, where the binding does not keep full objects.
+// nameOfObject is what an event is about: its object, or the filter result, where the binding does not keep full
+// objects.
 func nameOfObject(c hooks.Context) string {
 	if c.Resource != nil {
 		return c.Resource.Kind + " " + c.Resource.Namespace + "/" + c.Resource.Name

@@ -2,11 +2,16 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Options say how scenarios are played. The zero value is what most callers need.
@@ -38,32 +43,25 @@ func (r Result) Passed() bool { return len(r.Problems) == 0 }
 // Play plays scenarios and returns their results in the same order. It has no error: what goes
 // wrong is a problem of its scenario, and the others are played all the same. Steps wait no longer
 // than ctx. done, which may be nil, is called with each result as soon as there is one, in any
-// order, one at a time and in the goroutine of the caller.
+// order, one at a time.
 func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Result)) []Result {
-	if o.Parallel <= 0 {
-		o.Parallel = runtime.GOMAXPROCS(0)
-	}
-	if o.StepTimeout <= 0 {
-		o.StepTimeout = defaultStepLimit
-	}
+	o.StepTimeout = cmp.Or(max(o.StepTimeout, 0), defaultStepLimit)
 	results := make([]Result, len(scenarios))
-	// Only one goroutine writes results[i], and it does so before it sends i to played. So the slice needs no lock.
-	played, slots := make(chan int), make(chan struct{}, o.Parallel)
-	go func() {
-		for i := range scenarios {
-			slots <- struct{}{}
-			go func() {
-				results[i] = playOne(ctx, scenarios[i], o)
-				<-slots
-				played <- i
-			}()
-		}
-	}()
-	for range scenarios {
-		if i := <-played; done != nil {
-			done(results[i])
-		}
+	var one sync.Mutex
+	var plays errgroup.Group
+	plays.SetLimit(cmp.Or(max(o.Parallel, 0), runtime.GOMAXPROCS(0)))
+	for i, s := range scenarios {
+		plays.Go(func() error {
+			results[i] = playOne(ctx, s, o)
+			one.Lock()
+			defer one.Unlock()
+			if done != nil {
+				done(results[i])
+			}
+			return nil
+		})
 	}
+	_ = plays.Wait() // none is returned
 	return results
 }
 
@@ -78,7 +76,9 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 		p.problems = append(p.problems, p.files.readable(err.Error()))
 	}
 	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.files.readable(p.Trace.String())}
-	if err := p.tidy(&result); err != nil {
+	if o.Keep && !result.Passed() {
+		result.Kept = p.files.dir
+	} else if err := os.RemoveAll(p.files.dir); err != nil {
 		result.Problems = append(result.Problems, err.Error())
 	}
 	// Those that an expect has compared, and those after the last one.

@@ -12,8 +12,8 @@ import (
 	"addon-operator/values"
 )
 
-// step does one step. One such as "retry: false" does nothing. An expect never ends a play: what it finds are problems,
-// so that a later expect shows what else is wrong.
+// step does one step. One such as "retry: false" does nothing. An expect never ends a play: what it finds are
+// problems, so that a later expect shows what else is wrong.
 func (p *play) step(ctx context.Context, place string, s step) (err error) {
 	switch {
 	case s.Expect != nil:

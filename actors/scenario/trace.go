@@ -15,8 +15,8 @@ import (
 type Trace struct {
 	// Stamp completes a line, such as with the time. It may be nil.
 	Stamp func(line string) string
-	// Muted: lines are left out.
-	Muted atomic.Bool
+	// Dead: the operator was killed. Its remaining goroutines add no lines.
+	Dead atomic.Bool
 
 	mu    sync.Mutex
 	lines []string
@@ -27,7 +27,7 @@ func (t *Trace) Add(format string, args ...any) { t.AddLine(fmt.Sprintf(format, 
 
 // AddLine appends a line as it is, but for the stamp.
 func (t *Trace) AddLine(line string) {
-	if t.Muted.Load() {
+	if t.Dead.Load() {
 		return
 	}
 	if t.Stamp != nil {
@@ -45,21 +45,20 @@ func (t *Trace) String() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// Logger returns a logger whose records of a level and above become lines. Format makes a line
+// Logger returns a logger whose records of Info and above become lines. Format makes a line
 // of a record and all its attributes; "" is none.
-func (t *Trace) Logger(level slog.Level, format func(r slog.Record, attrs []slog.Attr) string) *slog.Logger {
-	return slog.New(handler{trace: t, level: level, format: format})
+func (t *Trace) Logger(format func(r slog.Record, attrs []slog.Attr) string) *slog.Logger {
+	return slog.New(handler{trace: t, format: format})
 }
 
 type handler struct {
 	trace  *Trace
-	level  slog.Level
 	format func(slog.Record, []slog.Attr) string
 	attrs  []slog.Attr
 }
 
 // Enabled implements slog.Handler.
-func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+func (handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle implements slog.Handler.
 func (h handler) Handle(_ context.Context, r slog.Record) error {

@@ -211,11 +211,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 			if see != nil && see(write) {
 				return http.ErrAbortHandler
 			}
-			if fault.cut > 0 { // the body ends with an error
+			if fault.cut > 0 {
+				failure := iotest.ErrReader(errors.New("the connection is cut"))
 				resp.Body = struct {
 					io.Reader
 					io.Closer
-				}{io.MultiReader(io.LimitReader(resp.Body, fault.cut-1), iotest.ErrReader(errors.New("the connection is cut"))), resp.Body}
+				}{io.MultiReader(io.LimitReader(resp.Body, fault.cut-1), failure), resp.Body}
 			}
 			return nil
 		},
@@ -285,8 +286,8 @@ type fault struct {
 const hangs = 3 * time.Second
 
 // faults are those of watches, or of other requests; the measure, from 0 to 1, says how long or how much. Of a lost or
-// cut answer, the API server has done what was asked. After 410 and "expired" of a watch, a client must list again; after
-// the others it may continue with the last resourceVersion that it has seen.
+// cut answer, the API server has done what was asked. After 410 and "expired" of a watch, a client must list again;
+// after the others it may continue with the last resourceVersion that it has seen.
 func faults(watch bool, measure float64) []fault {
 	all := []fault{
 		{name: "answer 429 with Retry-After", status: http.StatusTooManyRequests, reason: "TooManyRequests"},
@@ -331,8 +332,9 @@ func (f fault) before(w http.ResponseWriter, r *http.Request) bool {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	fmt.Fprintf(w, format, fmt.Sprintf( // the client may be gone
-		`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault of the test","reason":%q,"code":%d}`, f.reason, code))
+	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+		`"message":"a fault of the test","reason":%q,"code":%d}`, f.reason, code)
+	fmt.Fprintf(w, format, text) // the client may be gone
 	return false
 }
 

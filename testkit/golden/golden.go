@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Updating reports whether the golden files are rewritten, for tests that write something else, too, such as the answers of
-// another program.
+// Updating reports whether the golden files are rewritten, for tests that write something else, too, such as the
+// answers of another program.
 func Updating() bool { return *update }
 
 // File compares got with the content of a file. With -update it writes the file instead.
@@ -33,8 +33,8 @@ func File(t testing.TB, path, got string) {
 	t.Errorf("%s differs; go test -update rewrites it\n%s", path, Diff(string(want), got))
 }
 
-// Part compares got with a part of an archive, which is the file at path; one that is missing counts as an empty one at the
-// end. With -update it writes the part into the file.
+// Part compares got with a part of an archive, which is the file at path; one that is missing counts as an empty one
+// at the end. With -update it writes the part into the file.
 func Part(t testing.TB, path string, archive *txtar.Archive, part, got string) {
 	t.Helper()
 	i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == part })

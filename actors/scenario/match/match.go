@@ -210,8 +210,8 @@ func matchCount(place string, want, got any) []string {
 	return nil
 }
 
-// matchJQ compares what each jq expression yields. The filters of hooks take objects only, so the value becomes a field
-// of one.
+// matchJQ compares what each jq expression yields. The filters of hooks take objects only, so the value becomes a
+// field of one.
 func matchJQ(place string, want, got any) (list []string) {
 	asked, _ := want.(map[string]any)
 	for _, jq := range slices.Sorted(maps.Keys(asked)) {

@@ -15,9 +15,9 @@ type Happened interface {
 }
 
 // Unmatched finds for each entry runs of hooks, or calls of stand-ins, that are like it. An entry without times takes
-// one, so that two equal entries want two; one with times takes all that are like it. Entries choose in their order and
-// the order of runs does not matter, so a narrow entry belongs before a wide one. If none is like an entry, the problem
-// shows the differences of the one that has the fewest.
+// one, so that two equal entries want two; one with times takes all that are like it. Entries choose in their order
+// and the order of runs does not matter, so a narrow entry belongs before a wide one. If none is like an entry, the
+// problem shows the differences of the one that has the fewest.
 func Unmatched[G Happened](want []map[string]any, got []G, what string) (problems []string) {
 	left := slices.Clone(got)
 	for i, w := range want {
@@ -43,7 +43,8 @@ func Unmatched[G Happened](want []map[string]any, got []G, what string) (problem
 		})
 		switch {
 		case exactly && matched != int(times):
-			problems = append(problems, fmt.Sprintf("%s: there must be %v such %ss, there are %d; %s", place, times, what, matched, were(got)))
+			text := fmt.Sprintf("%s: there must be %v such %ss, there are %d; ", place, times, what, matched)
+			problems = append(problems, text+were(got))
 		case exactly || matched > 0:
 		case nearest != nil:
 			problems = append(problems, fmt.Sprintf("%s: the most similar %s differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
