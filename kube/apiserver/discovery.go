@@ -32,15 +32,15 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 		}
 		return true
 	}
-	switch {
-	case path == "version":
+	switch path {
+	case "version":
 		writeJSON(w, http.StatusOK, about)
-	case path == "api":
+	case "api":
 		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	case path == "apis":
+	case "apis":
 		// There is no aggregated discovery: clients that prefer it fall back to one request for each version.
 		writeJSON(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(served)})
-	case path == "openapi/v2":
+	case "openapi/v2":
 		writeOpenAPI(w, served.all)
 	default:
 		return false

@@ -46,8 +46,6 @@ func blank(k *kind) *unstructured.Unstructured {
 }
 
 // known has the keys by which lists are merged. Making it takes long.
-//
-//nolint:gochecknoglobals // the same for all servers
 var known = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
 // fieldManager merges lists as a whole where known does not have the kind: custom kinds, and some of those in the scheme.
