@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -55,7 +54,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		files, err := CRDFiles(dir, o)
 		errs = append(errs, err)
 		for _, file := range files {
-			shown := o.shows(file)
+			shown := o.Shown(file)
 			found, err := readDefinitionFile(file, shown, o.Labels)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", shown, err))
@@ -128,16 +127,20 @@ func (o CRDOptions) Skips(file string) bool {
 	return slices.ContainsFunc(o.SkipPrefixes, func(prefix string) bool { return strings.HasPrefix(filepath.Base(file), prefix) })
 }
 
-// shows names a path in a message.
-func (o CRDOptions) shows(path string) string {
-	if o.Shown == nil {
-		return path
-	}
-	return o.Shown(path)
-}
-
+// readDefinitionFile reads a regular file only: a named pipe may have no writer, and a device may
+// never end. shown is its name in errors.
 func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSource, error) {
-	data, err := readDefinitionText(file)
+	info, err := os.Stat(file)
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("it is neither a regular file nor a link to one")
+	case info.Size() > maxCRDFile:
+		err = fmt.Errorf("it has %d bytes, more than %d MiB; split it into several files", info.Size(), maxCRDFile>>20)
+	default:
+		data, err = os.ReadFile(file)
+	}
 	if about, ok := errors.AsType[*fs.PathError](err); ok {
 		err = about.Err // the caller names the file
 	}
@@ -178,26 +181,6 @@ const (
 	maxCRDFile = 16 << 20
 	maxCRD     = 4 << 20
 )
-
-// readDefinitionText reads a regular file only: a named pipe may have no writer, and a device may
-// never end. O_NONBLOCK is for the pipe: without it, open would wait for a writer.
-func readDefinitionText(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is neither a regular file nor a link to one")
-	case info.Size() > maxCRDFile:
-		return nil, fmt.Errorf("it has %d bytes, more than %d MiB; split it into several files", info.Size(), maxCRDFile>>20)
-	}
-	return io.ReadAll(io.LimitReader(file, info.Size())) // not more if it grows meanwhile
-}
 
 // parseDefinition returns no object for a document with nothing but comments, and several for a
 // list. Of duplicate keys the last one wins, as with kubectl and Helm. It

@@ -43,7 +43,7 @@ type CRDOptions struct {
 	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
 	// its path below the directory; nil: no file.
 	Ignored func(dir string) (func(file string) bool, error)
-	// Shown names a path in errors and logs; nil: as it is.
+	// Shown names a path in errors and logs.
 	Shown func(path string) string
 }
 

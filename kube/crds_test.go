@@ -75,7 +75,7 @@ func (c *crdTest) ensure(want ...string) {
 }
 
 func crdOptions() CRDOptions {
-	return CRDOptions{SkipPrefixes: []string{"doc-", "_"}, Labels: map[string]string{"heritage": "addon-operator"}}
+	return CRDOptions{SkipPrefixes: []string{"doc-", "_"}, Labels: map[string]string{"heritage": "addon-operator"}, Shown: filepath.Base}
 }
 
 func (c *crdTest) live() *unstructured.Unstructured {

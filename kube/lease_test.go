@@ -172,21 +172,6 @@ func TestReleaseAfterALateRenewal(t *testing.T) {
 	}
 }
 
-// L4: the Lease of a leader that is gone is taken when it expires, as this replica has seen it.
-func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
-	w := newWorld(t, devclustertest.Start(t))
-	namespace := w.Namespace(t)
-	leases := w.admin.CoordinationV1().Leases(namespace)
-	const gone = "gone"
-	lease, err := leases.Create(t.Context(), newLeaseObject(gone, 3600, metav1.NowMicro()), metav1.CreateOptions{})
-	must(t, err)
-	follower := newReplica(t, w.Cluster, patient(namespace, "follower"))
-	eventually(t, "the follower knows its leader", func() bool { return follower.Status().Holder == gone })
-	lease.Spec = newLeaseObject(gone, 1, metav1.NowMicro()).Spec
-	must(t, second(leases.Update(t.Context(), lease, metav1.UpdateOptions{})))
-	follower.awaitLeading(t)
-}
-
 // L4: who has the identity of the holder goes on at once, however long the Lease lasts: a container that is restarted
 // in its Pod.
 func TestLeaseIsOfThePod(t *testing.T) {

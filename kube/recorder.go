@@ -69,7 +69,10 @@ func (r *Recorder) Record(n Notice) {
 	if n.Warning {
 		eventType = corev1.EventTypeWarning
 	}
-	r.recorder.Event(about, eventType, n.Reason, truncate(n.Message, maxEventMessage))
+	if len(n.Message) > maxEventMessage {
+		n.Message = strings.ToValidUTF8(n.Message[:maxEventMessage-len("…")], "") + "…"
+	}
+	r.recorder.Event(about, eventType, n.Reason, n.Message)
 }
 
 // eventSink writes the Events, one after the other.
@@ -110,17 +113,4 @@ func (s *eventSink) uid(of corev1.ObjectReference) types.UID {
 		return ""
 	}
 	return object.UID
-}
-
-// truncate cuts a text to at most limit bytes, not within a character.
-func truncate(text string, limit int) string {
-	const ellipsis = "…"
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit - len(ellipsis)
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // inside a character of UTF-8
-		cut--
-	}
-	return text[:cut] + ellipsis
 }

@@ -98,33 +98,28 @@ func TestWatchesShareReflectors(t *testing.T) {
 // doubles one.
 func TestJoinUnderLoad(t *testing.T) {
 	t.Parallel()
-	for situation, keep := range map[string]bool{"objects kept": true, "objects not kept": false} {
-		t.Run(situation, func(t *testing.T) {
-			world := newWorld(t, devclustertest.Start(t))
-			ns := world.Namespace(t)
-			watcher := world.watcher()
-			spec := configMaps(ns)
-			spec.KeepObjects = keep
-			first := listenSynced(t, watcher, spec)
-			const n = 300
-			var listeners []*listener
-			for i := range n {
-				world.createConfigMap(ns, fmt.Sprintf("c-%03d", i), nil)
-				if i%10 == 0 {
-					listeners = append(listeners, listen(t, watcher, spec))
-				}
-			}
-			if reflectors := watcher.reflectors(); reflectors != 1 {
-				t.Errorf("%d reflectors, want 1", reflectors)
-			}
-			first.wantsEachOnce(Added, n)
-			for _, l := range listeners {
-				await(t, "synced", l.synced)
-				eventually(t, "the joined Watch has all objects", func() bool { return len(l.snapshot()) == n })
-				eventually(t, "all is reported", func() bool { _, seq := l.watch.Snapshot(); return len(l.lines()) == int(seq) })
-				l.wantsEachOnce(Added, len(l.lines()))
-			}
-		})
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	watcher := world.watcher()
+	spec := configMaps(ns)
+	first := listenSynced(t, watcher, spec)
+	const n = 300
+	var listeners []*listener
+	for i := range n {
+		world.createConfigMap(ns, fmt.Sprintf("c-%03d", i), nil)
+		if i%10 == 0 {
+			listeners = append(listeners, listen(t, watcher, spec))
+		}
+	}
+	if reflectors := watcher.reflectors(); reflectors != 1 {
+		t.Errorf("%d reflectors, want 1", reflectors)
+	}
+	first.wantsEachOnce(Added, n)
+	for _, l := range listeners {
+		await(t, "synced", l.synced)
+		eventually(t, "the joined Watch has all objects", func() bool { return len(l.snapshot()) == n })
+		eventually(t, "all is reported", func() bool { _, seq := l.watch.Snapshot(); return len(l.lines()) == int(seq) })
+		l.wantsEachOnce(Added, len(l.lines()))
 	}
 }
 

@@ -168,10 +168,6 @@ func (p *place) inMemory(c *cli.Config) error {
 	if err := p.memory.Apply(definition.(map[string]any)); err != nil {
 		return err
 	}
-	// Other users of the machine reach its port, and Secrets of the modules are in it.
-	if err := p.memory.Protect(); err != nil {
-		return err
-	}
 	if err := p.memory.Start(); err != nil {
 		return err
 	}

@@ -60,9 +60,6 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	server := apiserver.New(memoryVersion)
 	// Without controllers no Deployment would ever be ready, and no module either.
 	server.RunWorkloads()
-	if err := server.Protect(); err != nil {
-		return err
-	}
 	if err := server.Start(); err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ import (
 //	FIND PATH NAME...     what discovery says of resources
 //
 // Bodies are YAML. NS stands for a namespace of the case's own. Versions, UIDs and tokens
-// have names in the order in which they were seen: {rv1}, {uid1}, {generated}, and those
-// of the last list: {list}, {continue}. After " | " stand the fields of interest; all, if there are none.
+// have names in the order in which they were seen: {rv1}, {uid1}, {generated}, and that
+// of the last list: {list}. After " | " stand the fields of interest; all, if there are none.
 type conversation struct {
 	t         *testing.T
 	client    *http.Client
@@ -40,7 +40,6 @@ type conversation struct {
 	namespace string
 	names     map[string]string // what was seen → its name
 	counts    map[string]int
-	token     string
 	listed    string // version of the last list
 	stream    *bufio.Scanner
 }
@@ -115,7 +114,6 @@ func (c *conversation) ask(question string) []string {
 // resolved puts what was seen in the place of its names.
 func (c *conversation) resolved(text string) string {
 	text = strings.ReplaceAll(text, "NS", c.namespace)
-	text = strings.ReplaceAll(text, "{continue}", c.token)
 	text = strings.ReplaceAll(text, "{list}", c.listed)
 	for value, name := range c.names {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)
@@ -232,13 +230,6 @@ func (c *conversation) rendered(code int, answer map[string]any, fields []string
 	head := fmt.Sprintf("%d %v of %d", code, answer["kind"], len(items))
 	meta, _ := answer["metadata"].(map[string]any)
 	c.listed, _ = meta["resourceVersion"].(string)
-	if token, ok := meta["continue"].(string); ok && token != "" {
-		c.token = token
-		head += ", to be continued"
-	}
-	if left, ok := meta["remainingItemCount"]; ok {
-		head += fmt.Sprintf(", %v are left", left)
-	}
 	lines := []string{head}
 	for _, item := range items {
 		if object, ok := item.(map[string]any); ok {

@@ -20,7 +20,7 @@ import (
 // (P13).
 func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about version.Info) bool {
 	path := strings.Trim(r.URL.Path, "/")
-	if gv, ok := groupVersion(path); ok {
+	if gv, rest := splitPath(path); gv.Version != "" && len(rest) == 0 { // which resources a version has
 		list := resources(served.all, gv)
 		switch {
 		case slices.Contains(served.away, gv):
@@ -32,32 +32,20 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 		}
 		return true
 	}
-	switch {
-	case path == "version":
+	switch path {
+	case "version":
 		writeJSON(w, http.StatusOK, about)
-	case path == "api":
+	case "api":
 		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	case path == "apis":
+	case "apis":
 		// There is no aggregated discovery: clients that prefer it fall back to one request for each version.
 		writeJSON(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(served)})
-	case path == "openapi/v2":
+	case "openapi/v2":
 		writeOpenAPI(w, served.all)
 	default:
 		return false
 	}
 	return true
-}
-
-// groupVersion reads a path that asks which resources a version has: api/v1, or apis/GROUP/VERSION.
-// Whether that is served is not checked.
-func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
-	switch parts := strings.Split(path, "/"); {
-	case len(parts) == 2 && parts[0] == "api":
-		return schema.GroupVersion{Version: parts[1]}, true
-	case len(parts) == 3 && parts[0] == "apis":
-		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, true
-	}
-	return gv, false
 }
 
 // groups lists the API groups, in the order of the kinds. The first version of a group is the

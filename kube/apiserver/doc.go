@@ -15,7 +15,7 @@
 // testdata/conformance.txtar holds it to the answers of a real API server.
 //
 // It has no admission but OnRequest, no defaults, no validation by schema, no access control
-// but one token for everything (Protect), and no controllers. Jobs and Pods that are
+// but one token for everything (Start), and no controllers. Jobs and Pods that are
 // Helm hooks succeed at once, and with RunWorkloads all workloads count as running.
 //
 // One lock, that of the store, guards all objects and the history, and is held while the watches of the operator report.

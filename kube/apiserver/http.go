@@ -171,13 +171,13 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	return q, nil
 }
 
-// splitPath cuts group and version off a path. The rest is empty for a path that has none.
+// splitPath cuts group and version off a path. Whether they are served is not checked.
 func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
-	case len(parts) > 2 && parts[0] == "api":
+	case len(parts) > 1 && parts[0] == "api":
 		return schema.GroupVersion{Version: parts[1]}, parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
+	case len(parts) > 2 && parts[0] == "apis":
 		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
 	}
 	return gv, nil

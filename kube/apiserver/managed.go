@@ -45,38 +45,16 @@ func blank(k *kind) *unstructured.Unstructured {
 	return u
 }
 
-// fieldManagers are kept, as an API server keeps them, by kind and subresource: making one takes
-// longer than using it, and they keep nothing about objects.
-//
-//nolint:gochecknoglobals // the same for all servers
-var fieldManagers sync.Map
+// known has the keys by which lists are merged. Making it takes long.
+var known = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
+// fieldManager merges lists as a whole where known does not have the kind: custom kinds, and some of those in the scheme.
 func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
-	type key struct {
-		kind        schema.GroupVersionKind
-		subresource string
+	converter := known()
+	if _, err := converter.ObjectToTyped(blank(k)); err != nil {
+		converter = managedfields.NewDeducedTypeConverter()
 	}
-	of := key{k.WithKind(k.name), subresource}
-	if kept, ok := fieldManagers.Load(of); ok {
-		return kept.(*managedfields.FieldManager), nil //nolint:forcetypeassert // nothing else is stored
-	}
-	manager, err := managedfields.NewDefaultFieldManager(converter(k), onlyVersion{}, noDefaults{}, creator{}, of.kind, k.GroupVersion, subresource, nil)
-	if err != nil {
-		return nil, err
-	}
-	fieldManagers.Store(of, manager)
-	return manager, nil
-}
-
-// converter has the keys by which the lists of a kind are merged, if the library has its schema. It
-// does not have those of all kinds in its scheme: then, as for custom kinds, a list is merged as a
-// whole.
-func converter(k *kind) managedfields.TypeConverter {
-	known := applyconfigurations.NewTypeConverter(scheme.Scheme)
-	if _, err := known.ObjectToTyped(blank(k)); err != nil {
-		return managedfields.NewDeducedTypeConverter()
-	}
-	return known
+	return managedfields.NewDefaultFieldManager(converter, onlyVersion{}, noDefaults{}, creator{}, k.WithKind(k.name), k.GroupVersion, subresource, nil)
 }
 
 // onlyVersion converts nothing: every object is kept in the version it was written in.

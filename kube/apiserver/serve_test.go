@@ -20,7 +20,6 @@ import (
 func protected(t *testing.T, s *apiserver.Server) *rest.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, s.Protect())
 	must(t, s.Start())
 	t.Cleanup(func() { s.Close() })
 	must(t, s.WriteKubeconfig(path, "default"))

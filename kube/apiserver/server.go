@@ -14,7 +14,7 @@ import (
 )
 
 // Server is an API server in memory. Create it with New or NewOf. Its methods are safe for
-// concurrent use, but for Protect and Start, which come first.
+// concurrent use, but for Start, which comes first.
 type Server struct {
 	store    *store
 	version  version.Info

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"addon-operator/kube"
 )
@@ -31,7 +31,11 @@ func started(t *testing.T) *Server {
 
 func secrets(t *testing.T, s *Server) dynamic.ResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(&rest.Config{Host: s.URL()})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, s.WriteKubeconfig(kubeconfig, "default"))
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	must(t, err)
+	client, err := dynamic.NewForConfig(config)
 	must(t, err)
 	return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("default")
 }

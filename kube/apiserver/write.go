@@ -247,12 +247,9 @@ func generation(u, before *unstructured.Unstructured) int64 {
 // wanted is an object without its metadata and status, not only its spec: some kinds with a
 // generation have other fields.
 func wanted(u *unstructured.Unstructured) map[string]any {
-	out := map[string]any{}
-	for field, value := range u.Object {
-		if field != "metadata" && field != "status" {
-			out[field] = value
-		}
-	}
+	out := maps.Clone(u.Object)
+	delete(out, "metadata")
+	delete(out, "status")
 	return out
 }
 

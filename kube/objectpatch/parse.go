@@ -46,25 +46,47 @@ func parseOne(text []byte, jqLibrary []string) (Patch, error) {
 	return document.compile(jqLibrary)
 }
 
-// splitDocuments returns the documents as JSON. What begins with a brace is tried as JSON first:
-// its numbers stay exact, and its errors have better positions.
-func splitDocuments(data []byte) ([][]byte, error) {
-	switch trimmed := bytes.TrimSpace(data); {
-	case len(trimmed) == 0:
-		return nil, nil
-	case trimmed[0] == '{':
-		documents, err := splitJSON(trimmed)
-		if err == nil || errors.Is(err, errTooManyDocuments) {
-			return documents, err
-		}
-		// JSON with --- between the objects, or YAML that begins like JSON.
-		if documents, isYAML := splitYAML(data); isYAML == nil {
+// splitDocuments returns the documents as JSON. They are divided at lines of three dashes.
+func splitDocuments(data []byte) (documents [][]byte, err error) {
+	reader := kubeyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
 			return documents, nil
 		}
-		return nil, err // that of JSON: most hooks mean it
-	default:
-		return splitYAML(data)
+		if err == nil {
+			var found [][]byte
+			found, err = readDocuments(bytes.TrimSpace(text))
+			documents = append(documents, found...)
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
+		case len(documents) > maxDocuments:
+			return nil, errTooManyDocuments
+		}
 	}
+}
+
+// readDocuments reads JSON objects that follow one another, or a document of YAML, which is none if it has nothing but
+// comments. What begins with a brace is tried as JSON first: its numbers stay exact, and its errors have better positions.
+// With an error it returns the documents before.
+func readDocuments(text []byte) (documents [][]byte, err error) {
+	if bytes.HasPrefix(text, []byte("{")) {
+		if documents, err = splitJSON(text); err == nil {
+			return documents, nil
+		}
+	}
+	document, yamlErr := strictToJSON(text)
+	switch {
+	case yamlErr != nil && err == nil:
+		return nil, yamlErr
+	case yamlErr != nil:
+		return documents, err // that of JSON: most hooks mean it
+	case bytes.Equal(document, []byte("null")):
+		return nil, nil
+	}
+	return [][]byte{document}, nil
 }
 
 // splitJSON divides objects that follow one another, with or without a line break.
@@ -72,42 +94,14 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
 		var document json.RawMessage
-		switch err := decoder.Decode(&document); {
+		if err = decoder.Decode(&document); err == nil {
+			err = checkJSONKeys(document)
+		}
+		switch {
 		case errors.Is(err, io.EOF):
 			return documents, nil
 		case err != nil:
-			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
-		case len(documents) == maxDocuments:
-			return nil, errTooManyDocuments
-		}
-		if err := checkJSONKeys(document); err != nil {
-			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
-		}
-		documents = append(documents, document)
-	}
-}
-
-// splitYAML divides documents at lines of three dashes. A document with nothing but comments is
-// none, so the numbers in errors count the others.
-func splitYAML(data []byte) (documents [][]byte, err error) {
-	reader := kubeyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		text, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		var document []byte
-		if err == nil {
-			document, err = strictToJSON(text)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
-		}
-		if bytes.Equal(document, []byte("null")) { // comments only
-			continue
-		}
-		if len(documents) == maxDocuments {
-			return nil, errTooManyDocuments
+			return documents, err
 		}
 		documents = append(documents, document)
 	}
