@@ -193,10 +193,8 @@ func (i *inputs) write() {
 	if err != nil || len(data) > maxInputs {
 		return
 	}
-	// Requests have limits of their own.
-	err = put(context.Background(), i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: inputsName, Labels: map[string]string{"owner": pointerOwner},
-		Annotations: map[string]string{inputsAnnotation: string(data)},
+	err = put(context.Background(), i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ // requests have limits of their own
+		Name: inputsName, Labels: map[string]string{"owner": pointerOwner}, Annotations: map[string]string{inputsAnnotation: string(data)},
 	}})
 	if err != nil {
 		i.known = nil
