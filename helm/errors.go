@@ -105,7 +105,10 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
 		shown = away.Error()
 	}
-	cleaned := &opaque{text: text, public: shown, advice: advice, cause: cause(ctx, kind, err)}
+	cleaned := &opaque{text: text, public: shown, advice: advice, cause: err}
+	if kind == Cancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		cleaned.cause = errors.Join(ctx.Err(), err)
+	}
 	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
@@ -129,13 +132,6 @@ func (o *opaque) Error() string {
 
 // Unwrap returns the cause, whose text may hold secrets.
 func (o *opaque) Unwrap() error { return o.cause }
-
-func cause(ctx context.Context, kind Kind, err error) error {
-	if kind == Cancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return errors.Join(ctx.Err(), err)
-	}
-	return err
-}
 
 // isUnavailable recognises answers, and missing answers, that are not a verdict on
 // the request itself.
