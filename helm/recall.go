@@ -193,8 +193,10 @@ func (i *inputs) write() {
 	if err != nil || len(data) > maxInputs {
 		return
 	}
-	err = put(context.Background(), i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ // requests have limits of their own
-		Name: inputsName, Labels: map[string]string{"owner": pointerOwner}, Annotations: map[string]string{inputsAnnotation: string(data)},
+	// Requests have limits of their own.
+	err = put(context.Background(), i.objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: inputsName, Labels: map[string]string{"owner": pointerOwner},
+		Annotations: map[string]string{inputsAnnotation: string(data)},
 	}})
 	if err != nil {
 		i.known = nil
