@@ -179,8 +179,6 @@ func isImmutable(text string) bool {
 		strings.Contains(text, "cannot change roleRef")
 }
 
-const adviceUnknownKind = "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
-
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
@@ -190,7 +188,8 @@ func adviceFor(kind Kind, text string) string {
 	case strings.Contains(text, `namespaces "`) && strings.Contains(text, "not found"):
 		return "create it, or allow the operator to create namespaces"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
-		return adviceUnknownKind
+		return "install the CRD of this kind first (put it into the crds directory of" +
+			" a module that runs earlier), or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "is forbidden: User ") && strings.Contains(text, " cannot "):
 		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all permissions that it needs"
 	case kind == Invalid && strings.Contains(text, "Too long: may not be more than 1048576 bytes"):
