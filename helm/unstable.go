@@ -74,10 +74,9 @@ func manifestsIn(rel *release.Release) (manifests []releaseutil.Manifest) {
 // buildOf identifies a build of the operator: another build may render differently, for example
 // with another version of Helm. It is computed once for a Client.
 func buildOf() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.String()
-	}
-	return ""
+	info, _ := debug.ReadBuildInfo()
+	sum := sha256.Sum256(fmt.Append(nil, info))
+	return hex.EncodeToString(sum[:])
 }
 
 // unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A
