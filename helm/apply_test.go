@@ -43,21 +43,6 @@ func TestApply(t *testing.T) {
 	f.wantRevisions("simple", "1 superseded", "2 deployed")
 }
 
-// H5.4: objects that disappeared come back with a new revision.
-func TestApplyAbsentObject(t *testing.T) {
-	f := start(t)
-	m := module(t, "simple")
-	f.apply(m, Installed, 1)
-	f.deleteConfigMap("simple-b")
-	if o := f.apply(m, Upgraded, 2); !strings.Contains(o.Reason, "ConfigMap simple-b is absent") {
-		t.Errorf("reason = %q", o.Reason)
-	}
-	if f.configMap("simple-b") == nil {
-		t.Error("simple-b is still absent")
-	}
-	f.apply(m, Skipped, 2)
-}
-
 // H7: the history is limited.
 func TestApplyHistoryMax(t *testing.T) {
 	f := start(t)

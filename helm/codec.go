@@ -96,8 +96,20 @@ func checkManifests(rel *release.Release) error {
 
 // decodeRelease reads a record; older ones may not be compressed.
 func decodeRelease(data []byte) (*release.Release, error) {
-	raw, err := unpackRecord(data)
+	raw, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
+		return nil, fmt.Errorf("decode base64: %w", err)
+	}
+	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b, 0x08}) {
+		packed, err := gzip.NewReader(bytes.NewReader(raw))
+		if err == nil { // one byte more than checkRecord accepts shows that it is too large
+			raw, err = io.ReadAll(io.LimitReader(packed, maxRecord+1))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack: %w", err)
+		}
+	}
+	if err := checkRecord(raw); err != nil {
 		return nil, err
 	}
 	rel := &release.Release{}
@@ -109,32 +121,5 @@ func decodeRelease(data []byte) (*release.Release, error) {
 	if rel.Info == nil || rel.Chart == nil {
 		return nil, errors.New("info or chart is missing")
 	}
-	if err := checkManifests(rel); err != nil {
-		return nil, err
-	}
-	return rel, nil
-}
-
-// unpackRecord returns the JSON of a record, within the limits.
-func unpackRecord(data []byte) ([]byte, error) {
-	raw, err := base64.StdEncoding.AppendDecode(nil, data)
-	if err != nil {
-		return nil, fmt.Errorf("decode base64: %w", err)
-	}
-	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b, 0x08}) {
-		if raw, err = gunzip(raw); err != nil {
-			return nil, fmt.Errorf("unpack: %w", err)
-		}
-	}
-	return raw, checkRecord(raw)
-}
-
-// gunzip unpacks at most one byte more than checkRecord accepts, so that too large a record is
-// recognised without being unpacked as a whole.
-func gunzip(packed []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(r, maxRecord+1))
+	return rel, checkManifests(rel)
 }

@@ -53,14 +53,11 @@ func (r *rendered) lasting() (objects []Object) {
 func (a *apply) ending(ctx context.Context, done Outcome) map[Object]bool {
 	wrote := done.Action == Installed || done.Action == Upgraded && !a.heals
 	l := a.op.home
-	var all map[Object]bool
+	all := map[Object]bool{}
 	for o := range a.manifest.ends {
 		resolved, m, err := l.resolve(o)
 		if err != nil {
 			continue
-		}
-		if all == nil {
-			all = map[Object]bool{}
 		}
 		all[resolved] = !wrote && l.options.Presence != nil && !l.options.Presence.Has(ctx, m, resolved.NamespacedName())
 	}

@@ -105,7 +105,10 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
 		shown = away.Error()
 	}
-	cleaned := &opaque{text: text, public: shown, advice: advice, cause: cause(ctx, kind, err)}
+	cleaned := &opaque{text: text, public: shown, advice: advice, cause: err}
+	if kind == Cancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		cleaned.cause = errors.Join(ctx.Err(), err)
+	}
 	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
@@ -129,13 +132,6 @@ func (o *opaque) Error() string {
 
 // Unwrap returns the cause, whose text may hold secrets.
 func (o *opaque) Unwrap() error { return o.cause }
-
-func cause(ctx context.Context, kind Kind, err error) error {
-	if kind == Cancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return errors.Join(ctx.Err(), err)
-	}
-	return err
-}
 
 // isUnavailable recognises answers, and missing answers, that are not a verdict on
 // the request itself.
@@ -183,8 +179,6 @@ func isImmutable(text string) bool {
 		strings.Contains(text, "cannot change roleRef")
 }
 
-const adviceUnknownKind = "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
-
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
@@ -194,7 +188,8 @@ func adviceFor(kind Kind, text string) string {
 	case strings.Contains(text, `namespaces "`) && strings.Contains(text, "not found"):
 		return "create it, or allow the operator to create namespaces"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
-		return adviceUnknownKind
+		return "install the CRD of this kind first (put it into the crds directory of" +
+			" a module that runs earlier), or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "is forbidden: User ") && strings.Contains(text, " cannot "):
 		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all permissions that it needs"
 	case kind == Invalid && strings.Contains(text, "Too long: may not be more than 1048576 bytes"):

@@ -86,39 +86,20 @@ func (f *fixture) endPods(job string, phase corev1.PodPhase) {
 	}
 }
 
-// awaits plays the kubelet for a Job until something is done.
-func (f *fixture) awaits(done <-chan error, job string) {
+// ended plays the kubelet for a Job until something is done, and returns how that ended.
+func (f *fixture) ended(done <-chan error, job string, phase corev1.PodPhase) (err error) {
 	f.Helper()
 	f.eventually(func() bool {
 		select {
-		case err := <-done:
-			if err != nil {
-				f.Fatalf("error = %v\nlog:\n%s", err, f.log)
-			}
+		case err = <-done:
 			return true
 		default:
-			f.endPods(job, corev1.PodSucceeded)
+			f.endPods(job, phase)
 			return false
 		}
 	})
+	return err
 }
-
-const podHook = `
--- templates/pod.yaml --
-apiVersion: v1
-kind: Pod
-metadata:
-  name: hook
-  annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-delete-policy: "before-hook-creation"}
-spec:
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 0
-  containers: [{name: c, image: none}]
--- templates/config.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: config}
-`
 
 // applying runs Apply in parallel with the test, which plays the kubelet.
 func (f *fixture) applying(ctx context.Context, m Module) <-chan error {
@@ -130,32 +111,16 @@ func (f *fixture) applying(ctx context.Context, m Module) <-chan error {
 	return done
 }
 
-// finishHook waits for a pending hook pod and sets its phase.
-func (f *fixture) finishHook(phase corev1.PodPhase) {
-	f.Helper()
-	pods := f.kube.CoreV1().Pods(f.namespace)
-	f.eventually(func() bool {
-		pod, err := pods.Get(f.Context(), "hook", metav1.GetOptions{})
-		if err != nil || pod.Status.Phase != corev1.PodPending {
-			return false
-		}
-		pod.Status.Phase = phase
-		_, err = pods.UpdateStatus(f.Context(), pod, metav1.UpdateOptions{})
-		return err == nil
-	})
-}
-
 // H14: an object waits for its hook; a failed hook fails the release.
-func TestHookPod(t *testing.T) {
+func TestHookFails(t *testing.T) {
 	f := start(t)
-	m := moduleOf(t, "m", podHook)
-	done := f.applying(t.Context(), m)
-	f.finishHook(corev1.PodFailed)
+	m := moduleOf(t, "waits", strings.ReplaceAll(jobHooks, "post-install,post-upgrade", "pre-install,pre-upgrade")).with("arg", "one")
 	var problem *Error
-	if err := <-done; !errors.As(err, &problem) || problem.Kind != Failed || !strings.Contains(err.Error(), "pod hook failed") {
+	err := f.ended(f.applying(t.Context(), m), "job", corev1.PodFailed)
+	if !errors.As(err, &problem) || problem.Kind != Failed || !strings.Contains(err.Error(), "job job failed") {
 		t.Fatalf("error = %v", err)
 	}
-	f.wantRevisions("m", "1 failed")
+	f.wantRevisions("waits", "1 failed")
 	if f.configMap("config") != nil {
 		t.Error("objects were created although the hook before them failed")
 	}
@@ -179,7 +144,7 @@ func (f *fixture) interrupted(m Module, job string) {
 // finishes applies a module whose hook waits, and lets that end.
 func (f *fixture) finishes(m Module, job string) {
 	f.Helper()
-	f.awaits(f.applying(f.Context(), m), job)
+	must(f, f.ended(f.applying(f.Context(), m), job, corev1.PodSucceeded))
 }
 
 // H14: a hook that was interrupted begins again, whatever its delete policy; so does one that has not ended in time.
@@ -270,7 +235,7 @@ func TestUninstallBeginsAgain(t *testing.T) {
 	f.restart()
 	done = uninstall(t.Context())
 	f.eventually(func() bool { j := f.job("job"); return j != nil && j.UID != job.UID })
-	f.awaits(done, "job")
+	must(t, f.ended(done, "job", corev1.PodSucceeded))
 	f.wantRevisions("gone")
 	if f.account("before") != before {
 		t.Error("the pre-delete hook has run again")

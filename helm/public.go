@@ -50,21 +50,21 @@ func publicText(kind Kind, refused *metav1.Status, text string) string {
 
 // refusalText says what the API server has refused, and why, without the messages, which quote values.
 func refusalText(s *metav1.Status) string {
-	text := "the API server refuses the request"
-	if d := s.Details; d != nil && d.Kind != "" {
-		text = fmt.Sprintf("the API server refuses %s %s", d.Kind, d.Name)
+	text, details := "the API server refuses the request", &metav1.StatusDetails{}
+	if s.Details != nil {
+		details = s.Details
+	}
+	if details.Kind != "" {
+		text = fmt.Sprintf("the API server refuses %s %s", details.Kind, details.Name)
 	}
 	text += fmt.Sprintf(" (%d %s)", s.Code, shownWord.FindString(string(s.Reason)))
-	if s.Details == nil {
-		return text
-	}
-	for i, c := range s.Details.Causes[:min(len(s.Details.Causes), mostFields)] {
-		separator := ", "
-		if i == 0 {
-			separator = ": "
-		}
+	var fields []string
+	for _, c := range details.Causes[:min(len(details.Causes), mostFields)] {
 		field, reason := shownField.FindString(c.Field), shownWord.FindString(string(c.Type))
-		text += fmt.Sprintf("%s%s (%s)", separator, field, reason)
+		fields = append(fields, fmt.Sprintf("%s (%s)", field, reason))
+	}
+	if len(fields) > 0 {
+		text += ": " + strings.Join(fields, ", ")
 	}
 	return text
 }

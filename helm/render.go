@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -53,10 +54,11 @@ type renderer struct {
 // when the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer, so nothing
 // of a chart that asks is the same.
 func (r *renderer) render(op *operation, m Module, ch *charts.Chart, anew bool) (*rendered, error) {
-	sum, err := valuesSum(m.Values)
+	data, err := json.Marshal(m.Values)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("values: %w", err)
 	}
+	sum := sha256.Sum256(data)
 	same := func(inputs, asked string) bool {
 		return (asked == "" || len(r.home.kinds.Away()) == 0) && inputs == r.inputsOf(op, ch, sum, asked)
 	}

@@ -230,48 +230,6 @@ spec: {ports: [{port: 80}]}
 	f.apply(second, Skipped, 1)
 }
 
-// H7: an install finds objects of nobody of several kinds, and adopts them: their own
-// fields stay, and what the chart says is set.
-func TestApplyAdopts(t *testing.T) {
-	f := start(t)
-	m := moduleOf(t, "adopts", `
--- templates/all.yaml --
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: fresh}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: theirs}
-data: {text: ours}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: new}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {ports: [{port: 80}]}
-`)
-	f.create("theirs", map[string]string{"text": "before", "own": "kept"}, nil)
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"own": "kept"}}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	must(t, second(f.kube.CoreV1().Services(f.namespace).Create(t.Context(), service, metav1.CreateOptions{})))
-	f.apply(m, Installed, 1)
-	if got := f.configMap("theirs"); got["text"] != "ours" || got["own"] != "kept" {
-		t.Errorf("theirs = %v", got)
-	}
-	web, err := f.kube.CoreV1().Services(f.namespace).Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil || web.Labels["own"] != "kept" || web.Annotations[ownerName] != "adopts" {
-		t.Errorf("web = %v, %v", web.ObjectMeta, err)
-	}
-	f.apply(m, Skipped, 1)
-	f.uninstall("adopts", true)
-	if f.configMap("theirs") != nil || f.configMap("new") != nil {
-		t.Error("the uninstall left an adopted object")
-	}
-}
-
 // A corrupted record never blocks a release; Helm's own driver would skip it
 // and fail on the existing name each time.
 func TestApplyCorruptedRecord(t *testing.T) {
@@ -408,27 +366,6 @@ func TestApplyUnavailable(t *testing.T) {
 	if _, err = c.Releases(t.Context()); !errors.As(err, &problem) || problem.Kind != Unavailable {
 		t.Errorf("releases: %v", err)
 	}
-}
-
-// A record that was changed between reading and writing is not overwritten: of
-// two operators exactly one unlocks a release.
-func TestUnlockConflict(t *testing.T) {
-	f := start(t)
-	m := module(t, "simple")
-	f.apply(m, Installed, 1)
-	f.setStatus("simple", 1, "pending-install")
-	op, err := f.client.root.begin(t.Context(), "simple")
-	must(t, err)
-	state, err := f.client.root.records.reread(t.Context(), "simple")
-	must(t, err)
-	first := op.store(state)
-	second := op.store(state)
-	must(t, first.unlock())
-	var late *Error
-	if err := classify(t.Context(), "simple", op, second.unlock()); !errors.As(err, &late) || late.Kind != Conflict {
-		t.Errorf("the second unlock: %v", err)
-	}
-	f.wantRevisions("simple", "1 failed")
 }
 
 // H12, E10: uninstall with all history; a missing release is no error.

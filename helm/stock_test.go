@@ -47,28 +47,6 @@ func TestStockHelm(t *testing.T) {
 	}
 }
 
-// Another driver's records are not there: neither in the lists nor in the writes.
-func TestDriverWritesItsOwnKindOnly(t *testing.T) {
-	f := start(t)
-	f.recordsIn = ConfigMapDriver
-	f.restart()
-	f.apply(module(t, "simple").with("text", "one"), Installed, 1)
-	selector := metav1.ListOptions{LabelSelector: "owner=helm"}
-	secrets, err := f.kube.CoreV1().Secrets(f.namespace).List(t.Context(), selector)
-	if err != nil || len(secrets.Items) != 0 {
-		t.Errorf("Secrets of Helm: %v, %v; want none", secrets, err)
-	}
-	maps, err := f.kube.CoreV1().ConfigMaps(f.namespace).List(t.Context(), selector)
-	if err != nil || len(maps.Items) != 1 || maps.Items[0].Name != secretName("simple", 1) {
-		t.Errorf("ConfigMaps of Helm: %v, %v; want one", maps, err)
-	}
-	f.recordsIn = SecretDriver
-	f.restart()
-	if names, err := f.client.Releases(t.Context()); err != nil || len(names) != 0 {
-		t.Errorf("releases by the other driver: %q, %v; want none", names, err)
-	}
-}
-
 func TestDriverIsReadFromText(t *testing.T) {
 	for text, want := range map[string]Driver{"": SecretDriver, "secret": SecretDriver, "Secrets": SecretDriver, "configmap": ConfigMapDriver, "configmaps": ConfigMapDriver} {
 		var got Driver

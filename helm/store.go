@@ -189,9 +189,6 @@ func (s *store) Delete(key string) (*release.Release, error) {
 func (s *store) drop(c *corruptedError, then string) error {
 	s.op.log.Warn("a corrupted release record is removed; "+then, "record", c.secret, "err", c.err)
 	_, err := s.Delete(c.secret)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil
-	}
 	return err
 }
 

@@ -264,8 +264,8 @@ func (op *operation) removeAll(manifests []string, wanted []Object) error {
 func (op *operation) dropCorrupted(s *store) error {
 	for _, r := range slices.Backward(s.state.Revisions) { // Delete makes a new slice
 		_, err := s.body(r)
-		var corrupted *corruptedError
-		if !errors.As(err, &corrupted) {
+		corrupted, ok := errors.AsType[*corruptedError](err)
+		if !ok {
 			return err
 		}
 		if err := s.drop(corrupted, "objects that only it listed stay in the cluster"); err != nil {

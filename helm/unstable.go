@@ -3,7 +3,6 @@ package helm
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -75,10 +74,9 @@ func manifestsIn(rel *release.Release) (manifests []releaseutil.Manifest) {
 // buildOf identifies a build of the operator: another build may render differently, for example
 // with another version of Helm. It is computed once for a Client.
 func buildOf() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.String()
-	}
-	return ""
+	info, _ := debug.ReadBuildInfo()
+	sum := sha256.Sum256(fmt.Append(nil, info))
+	return hex.EncodeToString(sum[:])
 }
 
 // unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A
@@ -104,13 +102,4 @@ func (a *apply) hold() (outcome Outcome, held bool, err error) {
 	last, _ := a.store.state.Last()
 	const reason = "the chart renders differently each time, and none of its inputs has changed"
 	return Outcome{Action: Skipped, Revision: last.Version, Reason: reason, Unstable: true}, true, nil
-}
-
-// valuesSum is the checksum of values as a chart gets them.
-func valuesSum(values map[string]any) ([sha256.Size]byte, error) {
-	data, err := json.Marshal(values)
-	if err != nil {
-		return [sha256.Size]byte{}, fmt.Errorf("values: %w", err)
-	}
-	return sha256.Sum256(data), nil
 }

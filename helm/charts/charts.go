@@ -164,11 +164,8 @@ func (m Module) key() string { return cmp.Or(m.Name, m.Dir) }
 
 // Hold keeps the charts of some modules as they were used last, and follows the disk again for all
 // others: what is on disk of them belongs to a version of the module that was refused (P8). A chart
-// that was never used is loaded. A nil Cache does nothing.
+// that was never used is loaded.
 func (c *Cache) Hold(modules []string) {
-	if c == nil {
-		return
-	}
 	held := make(map[string]bool, len(modules))
 	for _, name := range modules {
 		held[name] = true

@@ -99,15 +99,11 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
 		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
 	}
-	top, err := floatsIn(top)
+	own, err := floatsIn(own) // a copy
 	if err != nil {
 		return nil, err
 	}
-	own, err = floatsIn(own)
-	if own == nil {
-		return top, err
-	}
-	return chartutil.MergeTables(own, top), err
+	return floatsIn(chartutil.MergeTables(own, top))
 }
 
 // Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that the values

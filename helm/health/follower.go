@@ -55,8 +55,7 @@ func NewFollower(client dynamic.Interface, report func(schema.GroupKind, types.N
 
 // Run reads what Changed names, until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
-	stop := context.AfterFunc(ctx, f.queue.ShutDown)
-	defer stop()
+	defer context.AfterFunc(ctx, f.queue.ShutDown)()
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {
