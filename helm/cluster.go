@@ -87,6 +87,7 @@ func (op *operation) build(text string, strict bool) (kube.ResourceList, error) 
 	if err != nil {
 		return nil, err
 	}
+	op.keepSecrets(objects)
 	list := make(kube.ResourceList, 0, len(objects))
 	var errs []error
 	for _, o := range objects {

@@ -2,16 +2,20 @@ package helm
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm/kinds"
 )
@@ -98,7 +102,10 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 		failure = op.transport.failed()
 	}
 	kind := kindOf(ctx, err, failure)
-	text := quotedSecret.ReplaceAllString(err.Error(), `"***"`)
+	text := err.Error()
+	if op != nil {
+		text = op.masked(text)
+	}
 	text = shorten(strings.ReplaceAll(text, "\n", "; "))
 	advice := adviceFor(kind, text)
 	shown := publicText(kind, failure.refused, text)
@@ -112,8 +119,40 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
-// quotedSecret is a Secret that the API server quotes as a whole in the error about one of its fields.
-var quotedSecret = regexp.MustCompile(`"(?:[^"\\]|\\.)*\\"kind\\":\\"Secret\\"(?:[^"\\]|\\.)*"`)
+// minSecret is the length below which a value is not masked: replacing "yes" would destroy the text and hide nothing.
+const minSecret = 4
+
+// keepSecrets remembers the values of Secrets that are about to be written, plain, in base64 and quoted: the API server
+// and webhooks quote what they refuse.
+func (op *operation) keepSecrets(objects []*unstructured.Unstructured) {
+	for _, o := range objects {
+		if o.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") {
+			continue
+		}
+		for _, field := range []string{"data", "stringData"} {
+			values, _, _ := unstructured.NestedMap(o.Object, field)
+			for _, v := range values {
+				text, _ := v.(string)
+				plain, _ := base64.StdEncoding.DecodeString(text)
+				for _, s := range []string{text, string(plain)} {
+					s = strings.TrimSpace(s) // a password may be shown without the line break that it was encoded with
+					quoted := strconv.Quote(s)
+					op.secrets = append(op.secrets, s, quoted[1:len(quoted)-1])
+				}
+			}
+		}
+	}
+}
+
+// masked is a text without these values. Longer ones go first, so that one that contains another disappears as a whole.
+func (op *operation) masked(text string) string {
+	for _, s := range slices.SortedFunc(slices.Values(op.secrets), func(a, b string) int { return len(b) - len(a) }) {
+		if len(s) >= minSecret {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+	}
+	return text
+}
 
 // opaque shows a shortened text and keeps the cause for errors.Is and errors.As.
 type opaque struct {

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/helm/manifest"
 )
 
 func TestKindOf(t *testing.T) {
@@ -55,7 +57,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// Errors keep their cause, lose length, and give advice.
+// Errors keep their cause, lose secrets and length, and give advice.
 func TestClassify(t *testing.T) {
 	if err := classify(t.Context(), "m", nil, nil); err != nil {
 		t.Errorf("no error became %v", err)
@@ -66,8 +68,16 @@ func TestClassify(t *testing.T) {
 	}
 	c := newOffline(t)
 	op := offline(t, c)
+	objects, err := manifest.Parse("{apiVersion: v1, kind: Secret, data: {word: aHVudGVyMgo=, b: no base64}, stringData: {key: \"BEGIN KEY\\nMIIEow\\n\", yes: yes}}")
+	must(t, err)
+	op.keepSecrets(objects)
+	const quoted = "denied: \"BEGIN KEY\nMIIEow\"; %q; hunter2; aHVudGVyMgo=; no base64; yes"
+	denied := classify(t.Context(), "m", op, fmt.Errorf(quoted, "BEGIN KEY\nMIIEow"))
+	if want := `release m: denied: "***"; "***"; ***; ***; ***; yes`; denied.Error() != want {
+		t.Errorf("error = %s, want %s", denied, want)
+	}
 	cause := fmt.Errorf("begin %s field is immutable", strings.Repeat("ä", maxErrorText))
-	err := classify(t.Context(), "m", op, cause)
+	err = classify(t.Context(), "m", op, cause)
 	text := err.Error()
 	for _, want := range []string{"release m: begin ä", "[…]", "field is immutable; Kubernetes never changes this field"} {
 		if !strings.Contains(text, want) {

@@ -49,6 +49,7 @@ type operation struct {
 	purge      bool                               // it is a Purge
 	keepsData  bool                               // objects that hold data are not deleted
 	uninstalls string                             // the newest manifest of the release that is uninstalled
+	secrets    []string                           // values of Secrets that no error may show
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask
