@@ -27,9 +27,9 @@ kube/apiserver 1845
 messages 1831
 server 2500
 supervisor 1144
-testkit 4157 // faults of release records
+testkit 4159 // faults of release records
 values 3501 // one list of names of secrets
-go: 51191 // 32
+go: 51193 // 32
 scripts: 1108
 web: 316
 tests: 44958 // 32

@@ -77,8 +77,6 @@ var guardedOperators = map[gojq.Operator]string{
 }
 
 // added are the definitions of the guards, before which are the older functions.
-//
-//nolint:gochecknoglobals // a table, parsed once; it is not changed
 var added = sync.OnceValues(func() ([]*gojq.FuncDef, error) {
 	text := olderFunctions + guards
 	parameter := regexp.MustCompile(`\$\w+`)

@@ -346,12 +346,7 @@ func (p *player) show() {
 		case view.ConvergeStatus, supervisor.RunStatus:
 			p.Trace.Add("%s: %s", path, n.Status)
 		case view.HealerReporter:
-			releases := status.Healer().Releases
-			for _, name := range slices.Sorted(maps.Keys(releases)) {
-				if health := releases[name].String(); health != "" {
-					p.Trace.Add("objects of %s: %s", name, health)
-				}
-			}
+			p.showHealth(status.Healer().Releases)
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 {
@@ -376,6 +371,14 @@ func (p *player) show() {
 	p.Trace.AddLine(cmp.Or(strings.Join(all, "; "), "no module and no release"))
 	p.showData("configmap", p.Cluster.ConfigMap.Data())
 	p.showData("secret", p.Cluster.Secret.Data())
+}
+
+func (p *player) showHealth(releases map[string]view.ReleaseHealth) {
+	for _, name := range slices.Sorted(maps.Keys(releases)) {
+		if health := releases[name].String(); health != "" {
+			p.Trace.Add("objects of %s: %s", name, health)
+		}
+	}
 }
 
 func (p *player) showData(what string, data map[string]string) {
