@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,13 +17,7 @@ func claim(options Options) *os.File {
 		options.Log.Warn("files of earlier runs cannot be listed", "path", options.TmpDir, "err", err)
 		return nil
 	}
-	lock := func(how int) error {
-		for {
-			if err := syscall.Flock(int(dir.Fd()), how); !errors.Is(err, syscall.EINTR) {
-				return err
-			}
-		}
-	}
+	lock := func(how int) error { return syscall.Flock(int(dir.Fd()), how) }
 	if lock(syscall.LOCK_EX|syscall.LOCK_NB) == nil && !options.KeepFiles {
 		removeRuns(options)
 	}
