@@ -137,7 +137,11 @@ func TestFilterThatLoopsIsDistrusted(t *testing.T) {
 	wants := []string{"within 1s; does it loop forever?", "within 10ms; does it loop forever?"}
 	for _, want := range wants {
 		wantError(t, second(filter.Apply(loop)), want)
-		if got, err := filter.Apply(object()); err != nil || string(got) != `"Pod"` {
+		got, err := filter.Apply(object())
+		for tries := 0; err != nil && tries < 100; tries++ { // a busy machine may take longer than 10 ms
+			got, err = filter.Apply(object())
+		}
+		if err != nil || string(got) != `"Pod"` {
 			t.Errorf("another object: %s, %v", got, err)
 		}
 	}

@@ -42,7 +42,7 @@ const (
 )
 
 // settle returns when the operator has nothing to do until something happens:
-// no mailbox has work, no hook or action of Helm is in progress, and every run waits for its next
+// no mailbox has work, no hook, request or action of Helm is in progress, and every run waits for its next
 // attempt. The operator has no counter for that, so settle polls: it must find all three at one
 // moment, and that nothing has changed since the poll before. The error, after the limit for a
 // step, names what is still in progress.
@@ -50,7 +50,9 @@ func (p *play) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)
 	defer cancel()
 	activity := func() [2]uint64 { return [2]uint64{p.dispatcher.turns.Load(), p.recorder.done.Load()} } // changes whenever anything happens
-	isIdle := func() bool { return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 }
+	isIdle := func() bool {
+		return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 && !p.Cluster.Server.Busy()
+	}
 	changed, polls := time.Now(), 0
 	for last := activity(); ; polls++ {
 		idle := isIdle()

@@ -72,7 +72,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var answer any
 	if err == nil {
+		s.serving.Add(1)
 		answer, err = q.serve()
+		s.serving.Add(-1)
 	}
 	if err != nil {
 		writeError(w, err)

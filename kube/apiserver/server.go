@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,7 @@ type Server struct {
 	store    *store
 	version  version.Info
 	endpoint endpoint
+	serving  atomic.Int64 // requests in progress
 }
 
 // New makes a server that reports the given version of Kubernetes, such as v1.33.0. The version
@@ -130,6 +132,9 @@ func (s *Server) OnGone(f func(object map[string]any)) {
 	defer s.store.mu.Unlock()
 	s.store.gone = f
 }
+
+// Busy reports whether a request of a client is in progress, other than a watch.
+func (s *Server) Busy() bool { return s.serving.Load() > 0 }
 
 // OnRequest calls f with each later request of a client for objects before it is answered,
 // one at a time. An error of f refuses it. f may not call the server.
