@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -40,7 +41,11 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 		for range 5 {
 			o := randomRFCOperation(r, section.Merged())
 			changed, err := section.Patch(Patch{o}, Origin{})
-			if want, fits := byLibrary(t, o, section.Merged()); o.Op != "test" && isContainer(want) && (fits != (err == nil) || fits && !reflect.DeepEqual(changed.Merged(), want)) {
+			if o.Op == "test" || o.Op == "move" && strings.HasPrefix(o.Path, o.From+"/") {
+				continue // the library panics on some tests, and moves values into themselves
+			}
+			want, fits := byLibrary(t, o, section.Merged())
+			if isContainer(want) && (fits != (err == nil) || fits && !reflect.DeepEqual(changed.Merged(), want)) {
 				t.Fatalf("seed %d: %s on %s: %v; the library says %t, %s", seed, operations(Patch{o}), jsonText(t, section.Merged()), err, fits, jsonText(t, want))
 			}
 			if err != nil {
@@ -62,8 +67,7 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 	}
 }
 
-// byLibrary executes an operation by an independent implementation of RFC 6902 (D18). Its tests take what is not there
-// for null.
+// byLibrary executes an operation by an independent implementation of RFC 6902 (D18).
 func byLibrary(t *testing.T, o Operation, section any) (patched any, fits bool) {
 	t.Helper()
 	patch, err := jsonpatch.DecodePatch([]byte(jsonText(t, Patch{o})))
