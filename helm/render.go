@@ -50,10 +50,10 @@ type renderer struct {
 	renders sync.Map
 }
 
-// render returns the render of a module: what is remembered, or what its record has (home.recall) unless anew is set,
+// render returns the render of a module: what is remembered, or what its record has (home.recall) unless again is set,
 // when the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer, so nothing
 // of a chart that asks is the same.
-func (r *renderer) render(op *operation, m Module, ch *charts.Chart, anew bool) (*rendered, error) {
+func (r *renderer) render(op *operation, m Module, ch *charts.Chart, again bool) (*rendered, error) {
 	data, err := json.Marshal(m.Values)
 	if err != nil {
 		return nil, fmt.Errorf("values: %w", err)
@@ -67,7 +67,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, anew bool) 
 		return known, nil
 	}
 	var result *rendered
-	if in := r.home.homes.inputs.of(op.release); !anew && same(in.Inputs, in.Asked) {
+	if in := r.home.homes.inputs.of(op.release); !again && same(in.Inputs, in.Asked) {
 		result = r.home.recall(op, in)
 	}
 	if result == nil {

@@ -28,7 +28,7 @@ type kindWatches struct {
 	mu      sync.Mutex
 	holders int
 	stop    context.CancelFunc
-	watches []*Watch      // nil while nobody holds them
+	watches []*Watch      // nil without holders
 	ready   chan struct{} // closed when the first request of each has succeeded or failed
 	changed chan struct{} // closed at the next change, and replaced
 	// What was learned before is old. It is in the future after a change: discovery learns of that a moment later.

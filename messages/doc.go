@@ -81,7 +81,6 @@
 //	lookAgain            timer             monitors
 //	watchAgain           timer             monitors
 //
-//	objectGone           helm              healer
 //	healDue              timer             healer
 //
 //	entriesDue           timer             schedule

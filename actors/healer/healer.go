@@ -33,8 +33,8 @@ type healer struct {
 	// owners are the modules of an object, by object; two charts may have the same one.
 	owners map[helm.Object][]string
 	states objectStates
-	seen   atomic.Pointer[objectHealth] // what the watches have reported last, until objectsSeen is handled
-	timer  *time.Timer                  // for the release that is due first
+	seen   atomic.Pointer[objectNews] // what the watches have reported last, until objectsSeen is handled
+	timer  *time.Timer                // for the release that is due first
 	// shown are the releases with objects, by module; replaced, because it is published.
 	shown map[string]shownRelease
 	// assess makes the watches report the health of these objects again.
@@ -62,11 +62,8 @@ func (h *healer) delay() time.Duration {
 	return healDelay
 }
 
-// These are the messages to the healer from watches and timers.
-type (
-	objectGone struct{ object helm.Object }
-	healDue    struct{}
-)
+// healDue is sent by the timer.
+type healDue struct{}
 
 // New makes the actor. Watches end with ctx.
 func New(ctx context.Context, p *shared.Program) actor.Actor { return newHealer(ctx, p) }
@@ -83,12 +80,8 @@ func (h *healer) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		h.watch(ctx.Self())
-	case objectGone:
-		h.states.forget(msg.object)
-		h.objectGone(ctx, msg.object)
-		h.report(h.owners[msg.object]...)
 	case objectsSeen:
-		h.objectsSeen()
+		h.objectsSeen(ctx)
 	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
 	case healDue:
@@ -106,8 +99,8 @@ func (h *healer) watch(self *actor.PID) {
 		return
 	}
 	h.assess = h.program.ReleaseWatch.Watch(h.ctx, helm.News{
-		Gone:   func(o helm.Object) { h.program.Send(self, objectGone{o}) },
-		Health: func(o helm.Object, now helm.Health) { h.note(self, o, now) },
+		Gone:   func(o helm.Object) { h.note(self, objectNews{object: o, gone: true}) },
+		Health: func(o helm.Object, now helm.Health) { h.note(self, objectNews{object: o, health: now}) },
 	})
 }
 

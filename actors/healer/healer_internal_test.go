@@ -27,41 +27,34 @@ func TestGoneDuringARun(t *testing.T) {
 		p := sharedtest.NewProgram(nil)
 		p.ReleaseWatch = absentObjects{}
 		p.Enabled.Store(&[]string{"web"})
-		queued := 0
-		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
-			if _, ok := ctx.Message().(messages.Enqueue); ok {
-				queued++
-			}
-		}))
+		queued := queue(t, p)
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		h := newHealer(t.Context(), p)
 		pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}}
+		gone, back := &objectNews{object: o, gone: true}, &objectNews{object: o}
 		for _, phase := range []struct {
 			name  view.Phase
-			news  any // of o
+			news  *objectNews
 			heals int
 		}{
-			{view.Running, objectGone{o}, 0},
+			{view.Running, gone, 0},
 			{view.Ready, nil, 1},
-			{view.Running, objectGone{o}, 1},
-			{view.Running, helm.Health{}, 1},
+			{view.Running, gone, 1},
+			{view.Running, back, 1},
 			{view.Ready, nil, 1},
-			{view.Suspended, objectGone{o}, 1},
+			{view.Suspended, gone, 1},
 			{view.Ready, nil, 1},
 		} {
 			p.Inspector.Publish(module, view.ModuleStatus{Phase: phase.name})
 			sharedtest.Ask[struct{}](t, p, pid, applied)
-			switch news := phase.news.(type) {
-			case objectGone:
-				p.Send(pid, news)
-			case helm.Health:
-				h.note(pid, o, news)
+			if phase.news != nil {
+				h.note(pid, *phase.news)
 			}
 			time.Sleep(3 * healDelay)
 			synctest.Wait()
-			if queued != phase.heals {
-				t.Errorf("%v: %d runs were queued, want %d", phase, queued, phase.heals)
+			if len(queued) != phase.heals {
+				t.Errorf("%v: %d runs were queued, want %d", phase, len(queued), phase.heals)
 			}
 		}
 	})
@@ -75,22 +68,18 @@ func TestGoneAsFarAsIsKnown(t *testing.T) {
 		p := sharedtest.NewProgram(nil)
 		p.ReleaseWatch = unknownObjects{}
 		p.Enabled.Store(&[]string{"web"})
-		queued := 0
-		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
-			if _, ok := ctx.Message().(messages.Enqueue); ok {
-				queued++
-			}
-		}))
+		queued := queue(t, p)
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
-		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		h := newHealer(t.Context(), p)
+		pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 		sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
-		p.Send(pid, objectGone{o})
+		h.note(pid, objectNews{object: o, gone: true})
 		time.Sleep(10 * healDelay)
 		synctest.Wait()
 		live, _ := p.Inspector.Status(work.HealerPath).(liveHealer)
-		if queued != 1 || len(live.status.Incomplete) > 0 {
-			t.Errorf("%d runs were queued, want 1; to heal: %v", queued, live.status.Incomplete)
+		if len(queued) != 1 || len(live.status.Incomplete) > 0 {
+			t.Errorf("%d runs were queued, want 1; to heal: %v", len(queued), live.status.Incomplete)
 		}
 	})
 }
@@ -105,12 +94,7 @@ func TestHealsWaitForDeletions(t *testing.T) {
 			p := sharedtest.NewProgram(nil)
 			p.ReleaseWatch = absentObjects{}
 			p.Enabled.Store(&[]string{"base", "rules"})
-			queued := make(chan string, 9)
-			sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
-				if msg, ok := ctx.Message().(messages.Enqueue); ok {
-					queued <- msg.Tasks[0].Owner
-				}
-			}))
+			queued := queue(t, p)
 			h := newHealer(t.Context(), p)
 			pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 			for name, o := range map[string]helm.Object{"base": definition, "rules": rule} {
@@ -118,8 +102,8 @@ func TestHealsWaitForDeletions(t *testing.T) {
 				p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
 				sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: name, Objects: []helm.Object{o}})
 			}
-			h.note(pid, definition, helm.Health{State: view.ObjectTerminating})
-			p.Send(pid, objectGone{rule})
+			h.note(pid, objectNews{object: definition, health: helm.Health{State: view.ObjectTerminating}})
+			h.note(pid, objectNews{object: rule, gone: true})
 			time.Sleep(4 * healDelay)
 			synctest.Wait()
 			if len(queued) > 0 {
@@ -129,7 +113,7 @@ func TestHealsWaitForDeletions(t *testing.T) {
 			if kept {
 				want = want[1:]
 			} else {
-				p.Send(pid, objectGone{definition})
+				h.note(pid, objectNews{object: definition, gone: true})
 			}
 			time.Sleep(2 * deletionTime)
 			synctest.Wait()
@@ -150,15 +134,16 @@ func TestEnded(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		p := sharedtest.NewProgram(nil)
 		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
-		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		h := newHealer(t.Context(), p)
+		pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: false}}
 		if during { // the second run
 			sharedtest.Ask[struct{}](t, p, pid, applied)
-			p.Send(pid, objectGone{o})
+			h.note(pid, objectNews{object: o, gone: true})
 		}
 		sharedtest.Ask[struct{}](t, p, pid, applied)
 		if !during {
-			p.Send(pid, objectGone{o})
+			h.note(pid, objectNews{object: o, gone: true})
 		}
 		handled(t, p, pid)
 		live, ok := p.Inspector.Status(work.HealerPath).(liveHealer)
@@ -178,16 +163,12 @@ func TestNewAndGone(t *testing.T) {
 		p := sharedtest.NewProgram(nil)
 		p.ReleaseWatch = absentObjects{}
 		p.Enabled.Store(&[]string{"web"})
-		queued := make(chan messages.Enqueue, 9)
-		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
-			if msg, ok := ctx.Message().(messages.Enqueue); ok {
-				queued <- msg
-			}
-		}))
+		queued := queue(t, p)
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
-		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
-		p.Send(pid, objectGone{o})
+		h := newHealer(t.Context(), p)
+		pid := sharedtest.Spawn(t, p, work.HealerPath, h)
+		h.note(pid, objectNews{object: o, gone: true})
 		sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true})
 		time.Sleep(10 * healDelay)
 		synctest.Wait()
@@ -207,11 +188,12 @@ func TestContestedUntilItStays(t *testing.T) {
 		p.Enabled.Store(&[]string{"web"})
 		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
-		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		h := newHealer(t.Context(), p)
+		pid := sharedtest.Spawn(t, p, work.HealerPath, h)
 		applied := work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true}
 		for range shared.AllowedTurns + 1 {
 			sharedtest.Ask[struct{}](t, p, pid, applied)
-			p.Send(pid, objectGone{o})
+			h.note(pid, objectNews{object: o, gone: true})
 			time.Sleep(2 * healDelay)
 		}
 		time.Sleep(30 * time.Second) // the run that heals is slow
@@ -228,6 +210,37 @@ func TestContestedUntilItStays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// H13, H25: what the watches report counts in its order, also when it is handled at once.
+func TestNewsInOrder(t *testing.T) {
+	p := sharedtest.NewProgram(nil)
+	p.ReleaseWatch = absentObjects{}
+	h := newHealer(t.Context(), p)
+	pid := sharedtest.Spawn(t, p, work.HealerPath, h)
+	late := sharedtest.Spawn(t, p, "late", actor.ReceiveFunc(func(actor.Context) {}))
+	o, there := helm.Object{Name: "web"}, helm.Health{State: view.ObjectCurrent}
+	sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
+	for _, news := range []objectNews{{object: o, health: there}, {object: o, gone: true}, {object: o, health: there}} {
+		h.note(late, news)
+	}
+	p.Send(pid, objectsSeen{})
+	handled(t, p, pid)
+	if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || live.shown["web"].Health.Current != 1 {
+		t.Errorf("an object that is back is not current: %v", live.shown["web"].ReleaseHealth)
+	}
+}
+
+// queue has the modules whose runs are queued in main.
+func queue(t *testing.T, p *shared.Program) <-chan string {
+	t.Helper()
+	queued := make(chan string, 9)
+	sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
+		if msg, ok := ctx.Message().(messages.Enqueue); ok {
+			queued <- msg.Tasks[0].Owner
+		}
+	}))
+	return queued
 }
 
 // handled waits until the healer has handled what was sent to it.

@@ -15,12 +15,13 @@ import (
 )
 
 // The healer also knows how the objects of releases are doing, and shows it (H25). What the watches report of many
-// objects at once is one message.
+// objects at once is one message, in the order of the reports.
 type (
-	objectHealth struct {
+	objectNews struct {
 		object helm.Object
-		health helm.Health
-		before *objectHealth // reported before
+		gone   bool
+		health helm.Health // of one that is not gone
+		before *objectNews // reported before
 	}
 	objectsSeen struct{}
 )
@@ -132,9 +133,8 @@ func severity(state string) int {
 }
 
 // note keeps what a watch reports until the healer looks at it.
-func (h *healer) note(self *actor.PID, o helm.Object, now helm.Health) {
-	news := &objectHealth{object: o, health: now}
-	for news.before = h.seen.Load(); !h.seen.CompareAndSwap(news.before, news); {
+func (h *healer) note(self *actor.PID, news objectNews) {
+	for news.before = h.seen.Load(); !h.seen.CompareAndSwap(news.before, &news); {
 		news.before = h.seen.Load()
 	}
 	if news.before == nil {
@@ -143,15 +143,20 @@ func (h *healer) note(self *actor.PID, o helm.Object, now helm.Health) {
 }
 
 // objectsSeen learns what the watches have reported, and sums it up once for each module.
-func (h *healer) objectsSeen() {
-	var seen []*objectHealth
+func (h *healer) objectsSeen(ctx actor.Context) {
+	var seen []*objectNews
 	for last := h.seen.Swap(nil); last != nil; last = last.before {
 		seen = append(seen, last)
 	}
 	modules := map[string]bool{}
 	for _, news := range slices.Backward(seen) {
-		h.states.learn(news.object, news.health, time.Now())
-		h.exists(news.object)
+		if news.gone {
+			h.states.forget(news.object)
+			h.objectGone(ctx, news.object)
+		} else {
+			h.states.learn(news.object, news.health, time.Now())
+			h.exists(news.object)
+		}
 		for _, name := range h.owners[news.object] {
 			modules[name] = true
 		}

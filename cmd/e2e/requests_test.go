@@ -10,7 +10,7 @@ import (
 )
 
 // H6: a reload in which no manifest changes lists the release records once, however many modules there are. Each
-// upgrade reads the newest record, which shows that nobody has written it since, and no list.
+// upgrade reads the newest record, which shows whether it was written since, and no list.
 func TestRequestsOfReload(t *testing.T) {
 	const modules, ofUpgrade = 12, 8
 	var files, flags strings.Builder

@@ -117,7 +117,11 @@ func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
 		return before, nil
 	}
 	s.forgotten.Store(false)
-	fresh, err := s.readFirst(before)
+	var fresh *answer
+	var err error
+	if !missed { // what was listed before may lack a kind that exists by now
+		fresh, err = s.readFirst(before)
+	}
 	if fresh == nil || !enough(fresh) {
 		fresh, err = s.read(before, s.list())
 	}
