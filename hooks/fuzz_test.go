@@ -18,6 +18,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add(false, []byte(seedEvent))
 	f.Add(false, []byte(`{"configVersion": "v1", "schedule": [{"crontab": "TZ=UTC 0 0 * * 5-7/2"}], "kubernetes": [{"kind": "Pod", "group": "g"}]}`))
 	f.Add(true, []byte("a: &a [1]\nb: *a\n<<: {c: 2001-01-01, 1: .inf}"))
+	f.Add(true, []byte(`{"": 1, "kubernetes": [{"": 1}]}`))
 	f.Fuzz(func(t *testing.T, module bool, data []byte) {
 		scope := Global
 		if module {

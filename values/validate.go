@@ -259,7 +259,11 @@ func (r *report) hint(at, rule pointer) string {
 	properties, _ := lookup(r.schema.document, append(rule[:len(rule)-2], "properties"))
 	rules, _ := properties.(map[string]any)
 	known := sortedKeys(rules)
-	return "; " + DidYouMean(at[len(at)-1], known, "known are "+strings.Join(known, ", "))
+	name := "" // the library leaves an empty key out of a location
+	if len(at) > 0 {
+		name = at[len(at)-1]
+	}
+	return "; " + DidYouMean(name, known, "known are "+strings.Join(known, ", "))
 }
 
 // missing reports the keys that a map must have and has not.
