@@ -16,7 +16,7 @@ import (
 type Patch []Operation
 
 // Operation is one step of a patch. Paths are JSON pointers in canonical form that begin with the
-// key of the section; ParsePatch makes sure of the form, ForModule and ForGlobal of the section.
+// key of the section; ParsePatch makes sure of the form.
 type Operation struct {
 	Op       string // add, remove, replace, test, move or copy (D18)
 	Path     string

@@ -179,8 +179,10 @@ func putAt(tree any, path pointer, value any) any {
 		return value
 	}
 	m, _ := tree.(map[string]any)
-	changed := map[string]any{}
-	maps.Copy(changed, m)
+	changed := maps.Clone(m)
+	if changed == nil {
+		changed = map[string]any{}
+	}
 	changed[path[0]] = putAt(m[path[0]], path[1:], value)
 	return changed
 }

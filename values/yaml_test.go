@@ -216,6 +216,17 @@ with.d: -5
 	wantTree(t, "read again", yamlTree(t, string(got)), tree)
 }
 
+// What the library cannot write is JSON, without the line breaks that only YAML has: other tools read it as YAML.
+func TestYAMLOddBreaks(t *testing.T) {
+	tree := map[string]any{"\t\n": "x\u0085y\u2028z"}
+	text, err := YAML(tree)
+	wantError(t, err)
+	wantTree(t, string(text), yamlTree(t, string(text)), any(tree))
+	var other any
+	wantError(t, sigsyaml.Unmarshal(text, &other))
+	wantTree(t, string(text), other, any(tree))
+}
+
 // The text of a section is read by our parser, by users' tools and by kubectl: all see the same values.
 func TestYAMLRoundTrip(t *testing.T) {
 	for seed := range uint64(1000) {

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ func YAML(tree any) ([]byte, error) {
 	}
 	text, err := encode(yamlNode(tree))
 	if again, errRead := ParseYAML([]byte(text)); errRead != nil || Checksum(again) != Checksum(tree) {
-		return want, err
+		return bytes.ReplaceAll(want, []byte("\u0085"), []byte(`\u0085`)), err // a line break of YAML
 	}
 	return []byte(text), err
 }
