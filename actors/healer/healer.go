@@ -230,6 +230,11 @@ func (h *healer) healDue(ctx actor.Context) {
 	}
 	enabled, now := h.program.EnabledModules(), time.Now()
 	soon := now.Add(h.delay())
+	for name, r := range h.releases {
+		if r.heals.forgetOld(now) {
+			h.report(name)
+		}
+	}
 	if h.states.deleting(now) && !h.program.PromptReleaseWatch {
 		for _, r := range h.releases {
 			if !r.due.IsZero() && !r.due.After(soon) {
@@ -241,9 +246,6 @@ func (h *healer) healDue(ctx actor.Context) {
 	}
 	var due []string
 	for name, r := range h.releases {
-		if r.heals.forgetOld(now) {
-			h.report(name)
-		}
 		if !r.due.IsZero() && !r.due.After(soon) {
 			r.due, due = time.Time{}, append(due, name)
 		}

@@ -102,6 +102,8 @@ func TestHealsWaitForDeletions(t *testing.T) {
 				p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
 				sharedtest.Ask[struct{}](t, p, pid, work.ReleaseApplied{Module: name, Objects: []helm.Object{o}})
 			}
+			old := recentHeals{times: 1, last: time.Now().Add(-time.Hour)}
+			h.releases["base"].heals[rule] = old // it is forgotten, too, or the timer would not stop
 			h.note(pid, objectNews{object: definition, health: helm.Health{State: view.ObjectTerminating}})
 			h.note(pid, objectNews{object: rule, gone: true})
 			time.Sleep(4 * healDelay)
