@@ -68,13 +68,15 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 	if m.Version != "" || m.AppVersion != "" {
 		s.Chart = &kube.ModuleChart{Version: b.name(m.Version), AppVersion: b.name(m.AppVersion)}
 	}
+	// A run that has changed nothing is no news, or each reload would write the objects of all modules. What the
+	// object shows is then the run that made the revision.
+	before := meta.FindStatusCondition(old.Conditions, Ready)
+	if m.LastRun != nil && m.LastRun.Unchanged && old.LastRun != nil && before != nil && before.Reason == view.Succeeded &&
+		old.Release != nil && s.Release != nil && *old.Release == *s.Release {
+		s.LastRun, b.LastRun = old.LastRun, &view.ModuleRun{Release: old.LastRun.Result}
+	}
 	v := b.verdict()
 	isReady, reconciling, stalled := ready(v)
-	// A run that has changed nothing is no news, or each reload would write the objects of all modules.
-	before := meta.FindStatusCondition(old.Conditions, Ready)
-	if m.LastRun != nil && m.LastRun.Unchanged && old.LastRun != nil && v.Reason == view.Succeeded && before != nil && before.Reason == v.Reason {
-		s.LastRun, v.Message = old.LastRun, before.Message
-	}
 	b.set(&s, Ready, isReady, v)
 	b.set(&s, Reconciling, yes(reconciling), v)
 	b.set(&s, Stalled, yes(stalled), v)

@@ -151,7 +151,6 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// P5: whatever a module says, its status stays small, and is valid text.
 // J15: a run that finds the release as it should be writes no object; one that a person has waited for does.
 func TestRunWithoutNews(t *testing.T) {
 	installed := objects.Status(module(func(*view.Module) {}), objects.Facts{Now: noon()})
@@ -162,6 +161,20 @@ func TestRunWithoutNews(t *testing.T) {
 	if got := objects.Status(again, facts); got.String() != installed.String() {
 		t.Errorf("the status is another one:\n%s\nbefore:\n%s", got, installed)
 	}
+	drifted := again
+	drifted.Drift = []view.DriftedObject{{Object: "ConfigMap d/a", Fields: []string{"data.x"}}}
+	facts.Object.Status = objects.Status(drifted, facts)
+	if got := facts.Object.Status; got.LastRun.Result != installed.LastRun.Result || !strings.Contains(got.String(), "data.x") {
+		t.Errorf("drift after a run without news is not shown: %s", got)
+	}
+	if got := objects.Status(again, facts); got.String() != installed.String() {
+		t.Errorf("the drift has ended, and is still shown: %s", got)
+	}
+	other := again
+	other.Release = 4
+	if got := objects.Status(other, facts); got.LastRun.Result != again.LastRun.Release {
+		t.Errorf("a revision that another client has made is not shown: %s", got)
+	}
 	requested := module(func(m *view.Module) { m.Requested = true })
 	facts.Object.Status = objects.Status(requested, facts)
 	if got := objects.Status(again, facts); got.LastRun.Result != again.LastRun.Release {
@@ -169,6 +182,7 @@ func TestRunWithoutNews(t *testing.T) {
 	}
 }
 
+// P5: whatever a module says, its status stays small, and is valid text.
 func TestStatusIsBounded(t *testing.T) {
 	long := strings.Repeat("ä\x1b[1m ", 10_000)
 	huge := module(func(m *view.Module) {
