@@ -141,7 +141,13 @@ func TestWarningsOfTheAPIServer(t *testing.T) {
 	w.HandleWarningHeaderWithContext(t.Context(), 199, "", "another code")
 	ctx := WithAbout(WithAbout(t.Context(), "module", "dns"), "patch", "Create ConfigMap d/a")
 	w.HandleWarningHeaderWithContext(ctx, 299, "", "unknown field x")
+	for range 2 * maxWarnings {
+		w.HandleWarningHeaderWithContext(WithAbout(ctx, "of", "many"), 299, "", "deprecated")
+	}
 	text := log.String()
+	if n := strings.Count(text, "of=many"); n != maxWarnings-1 {
+		t.Errorf("%d warnings are logged", n)
+	}
 	if !strings.Contains(text, `module=dns patch="Create ConfigMap d/a" err="unknown field x"`) || !strings.Contains(text, "deprecated") || strings.Contains(text, "another") {
 		t.Errorf("log:\n%s", text)
 	}

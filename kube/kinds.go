@@ -64,12 +64,14 @@ func (c *Client) FirstKinds(ctx context.Context) (Kinds, bool) {
 	k := c.kinds
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.fetched.IsZero() && k.discover(ctx) != nil || k.first == nil {
+	if k.fetched.IsZero() {
+		_ = k.discover(ctx) // after an error there is none
+	}
+	first := k.first
+	if k.first, k.taken = nil, true; first == nil {
 		return Kinds{}, false
 	}
-	first := *k.first
-	k.first, k.taken = nil, true
-	return first, true
+	return *first, true
 }
 
 func newKinds(server catalog) *kinds { return &kinds{server: server} }

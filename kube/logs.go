@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -51,12 +52,25 @@ func (h lowered) WithGroup(name string) slog.Handler {
 	return lowered{h.Handler.WithGroup(name)}
 }
 
+// maxWarnings is how many warnings are logged in a context of WithAbout and those that are made of it.
+const maxWarnings = 20
+
 type aboutKey struct{}
+
+// about says whose request the API server warns about.
+type about struct {
+	attributes []any
+	count      *atomic.Int64
+}
 
 // WithAbout returns a context in which warnings of the API server are logged with more attributes: whose request it is.
 func WithAbout(ctx context.Context, attributes ...any) context.Context {
-	about, _ := ctx.Value(aboutKey{}).([]any)
-	return context.WithValue(ctx, aboutKey{}, slices.Concat(about, attributes))
+	a, ok := ctx.Value(aboutKey{}).(about)
+	if !ok {
+		a.count = &atomic.Int64{}
+	}
+	a.attributes = slices.Concat(a.attributes, attributes)
+	return context.WithValue(ctx, aboutKey{}, a)
 }
 
 // warnings logs the warnings of the API server (deprecated versions, unknown fields), with the attribute err: they come
@@ -68,8 +82,8 @@ var _ rest.WarningHandlerWithContext = warnings{}
 // HandleWarningHeaderWithContext is called for each Warning header; 299 is the
 // only code that Kubernetes defines.
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
-	if code == 299 && text != "" {
-		about, _ := ctx.Value(aboutKey{}).([]any)
-		w.log.WarnContext(ctx, "warning of the API server", append(slices.Clone(about), "err", text)...)
+	a, ok := ctx.Value(aboutKey{}).(about)
+	if code == 299 && text != "" && (!ok || a.count.Add(1) <= maxWarnings) {
+		w.log.WarnContext(ctx, "warning of the API server", append(slices.Clone(a.attributes), "err", text)...)
 	}
 }
