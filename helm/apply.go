@@ -361,7 +361,7 @@ func (a *apply) prepare(step Step) error {
 // the chart, or of one that has left the chart, because the new record would not list it any more (P13); or a template
 // has lost its content.
 func (a *apply) complete(Step) error {
-	if len(a.op.home.kinds.Away()) > 0 {
+	if a.op.home.kinds.Away() {
 		manifests, err := a.store.manifests()
 		if err == nil {
 			err = a.op.home.reach(a.manifest.objects)

@@ -12,6 +12,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,21 @@ func TestApplyHistoryMax(t *testing.T) {
 		f.apply(m.with("text", strings.Repeat("x", i+1)), Upgraded, i+2)
 	}
 	f.wantRevisions("simple", "4 superseded", "5 superseded", "6 deployed")
+}
+
+// H7: an old record that cannot be deleted is no reason to stop.
+func TestApplyOldRecordStays(t *testing.T) {
+	f := start(t)
+	f.client = f.limited(
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}},
+	)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	for i := range 4 {
+		f.apply(m.with("text", strings.Repeat("x", i+1)), Upgraded, i+2)
+	}
+	f.wantRevisions("simple", "1 superseded", "2 superseded", "3 superseded", "4 superseded", "5 deployed")
 }
 
 // H1, H2: subcharts, helpers, tpl, files; the name of the chart is ignored.

@@ -35,7 +35,10 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 	var kept []Object
 	wants, seen := map[Object]bool{}, map[Object]bool{}
 	for _, o := range wanted {
-		r, _, _ := l.resolve(o) // an unknown kind stays as it is
+		r, _, err := l.resolve(o)
+		if err != nil && !meta.IsNoMatchError(err) { // one that there is not stays as it is
+			return past{}, err
+		}
 		wants[r] = true
 	}
 	for _, text := range older {
@@ -58,7 +61,10 @@ func (op *operation) compare(older []string, wanted []Object) (p past, _ error) 
 				return past{}, err
 			}
 			o.GVK = served.GroupVersionKind
-			r, _, _ := l.resolve(o)
+			r, _, err := l.resolve(o)
+			if err != nil {
+				return past{}, err
+			}
 			if seen[r] {
 				continue
 			}

@@ -1,10 +1,13 @@
 package helm
 
 import (
+	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 
 	"addon-operator/helm/charts"
@@ -53,10 +56,23 @@ func contentIn(rel *release.Release) map[string]bool {
 		_, name, _ := strings.Cut(h.Path, "/")
 		had[name] = true
 	}
-	for key := range rel.Chart.Values { // global may be from the file next to chart/, and others from subcharts
-		if key != "global" && (rel.Chart.Metadata == nil || len(rel.Chart.Metadata.Dependencies) == 0) {
-			had["values.yaml"] = true
-		}
+	if hadValues(rel.Chart) {
+		had["values.yaml"] = true
 	}
 	return had
+}
+
+// hadValues reports whether the values of a chart in a record are of its own file: global may be from the file next to
+// chart/, and Helm adds those of subcharts.
+func hadValues(ch *chart.Chart) bool {
+	others := map[string]bool{"global": true}
+	if ch.Metadata != nil {
+		for _, d := range ch.Metadata.Dependencies {
+			if len(d.ImportValues) > 0 {
+				return false
+			}
+			others[cmp.Or(d.Alias, d.Name)] = true
+		}
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(ch.Values)), func(key string) bool { return !others[key] })
 }

@@ -15,6 +15,7 @@ func TestApplyLostContent(t *testing.T) {
 apiVersion: v2
 name: emptied
 version: 1.0.0
+dependencies: [{name: sub, version: 1.0.0}]
 -- values.yaml --
 emptied: {size: 1}
 plain: 2
@@ -78,6 +79,7 @@ version: 1.0.0
 		t.Error("the object of a template that was removed is still there")
 	}
 	must(t, os.RemoveAll(filepath.Join(m.Dir, "charts")))
+	write(t, m, "Chart.yaml", "apiVersion: v2\nname: emptied\nversion: 1.0.0\n")
 	f.apply(m, Upgraded, 3)
 	if f.configMap("emptied-c") != nil {
 		t.Error("the object of a subchart that was removed is still there")

@@ -233,7 +233,7 @@ func (f *fixture) limited(rules ...rbacv1.PolicyRule) *Client {
 	config := rest.CopyConfig(f.config)
 	config.Impersonate.UserName = f.namespace + "-limited"
 	f.grant(config.Impersonate.UserName, rules...)
-	client, err := New(Options{Config: config, Namespace: f.namespace})
+	client, err := New(Options{Config: config, Namespace: f.namespace, HistoryMax: 3})
 	must(f, err)
 	return client
 }

@@ -191,6 +191,19 @@ func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	return h.in(h.pointed(release))
 }
 
+// holdingOf is holding for a module. Without a pointer, what has its name in the namespace of the operator, and is not
+// ours, is no release of a module that names another namespace (P2).
+func (h *homes) holdingOf(ctx context.Context, m Module) (*home, error) {
+	there, err := h.holding(ctx, m.Name)
+	if err != nil || m.Namespace == "" || h.pointed(m.Name) != "" {
+		return there, err
+	}
+	if is, err := there.isOurs(ctx, m.Name); err != nil || is {
+		return there, err
+	}
+	return h.in(m.Namespace)
+}
+
 // wantedBy returns the home that a module names. A release that exists elsewhere is an error: to
 // move it, its objects would have to stay, or to be deleted and lose their data, and no person has
 // requested either.

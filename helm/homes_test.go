@@ -129,6 +129,32 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 }
 
+// H20, P2: what a person has installed in the operator's namespace is not removed with a module of that name whose
+// release is, or would be, elsewhere.
+func TestNamespaceOfModuleWithReleaseOfAPerson(t *testing.T) {
+	f := start(t)
+	theirs := moduleOf(t, "web", "-- templates/cm.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}\n")
+	f.helmInstall("web", theirs)
+	m := f.elsewhere("own")
+	remains := func(existed bool) {
+		t.Helper()
+		if p, err := f.client.PlanRemoval(f.Context(), m, nil); err != nil || (p.Action == Uninstalled) != existed {
+			t.Errorf("plan: %+v, %v", p, err)
+		}
+		if is, err := f.client.Uninstall(f.Context(), m); err != nil || is != existed {
+			t.Errorf("uninstall: %v, %v", is, err)
+		}
+		if !f.hasConfigMap(f.namespace) {
+			t.Fatal("the object of a person is gone")
+		}
+	}
+	f.caughtUp()
+	remains(false)
+	f.apply(m, Installed, 1)
+	remains(true)
+	remains(false)
+}
+
 // H20: somebody deletes the pointer, and then the directory of the module: this process finds the release all the same.
 func TestPointerIsDeleted(t *testing.T) {
 	f := start(t)

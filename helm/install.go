@@ -64,6 +64,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u.SkipCRDs = true
 	u.TakeOwnership = true
 	u.DisableOpenAPIValidation = true
+	a.store.prunes = true
 	u.DisableHooks = a.heals || a.op.home.dry != nil
 	u.Labels = a.labels()
 	return u.Run(a.op.release, a.chart.Copy(), a.module.Values)

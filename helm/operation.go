@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"addon-operator/helm/kinds"
 )
 
 // operation is one Apply or Uninstall: everything that must not be shared with other operations,
@@ -34,6 +36,7 @@ type operation struct {
 	log          *slog.Logger
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
+	away         []*kinds.AwayError                     // of the same answer
 	clients      map[schema.GroupVersion]rest.Interface // by group and version, made when first needed
 	cluster      *cluster                               // of the action that runs or ran last
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
@@ -64,7 +67,7 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 		taken:     map[owner]bool{},
 	}
 	var err error
-	op.capabilities, err = h.kinds.Capabilities(ctx)
+	op.capabilities, op.away, err = h.kinds.Capabilities(ctx)
 	if err != nil {
 		return nil, classify(ctx, name, nil, err)
 	}

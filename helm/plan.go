@@ -56,7 +56,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 // PlanRemoval returns what Uninstall would do now, or, with purge, what Purge would do, which needs
 // only the name of m. Action is empty for a release that does not exist or, in a purge, is not ours.
 func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Plan, error) {
-	trial, err := dry(c.homes.holding(ctx, m.Name))
+	trial, err := dry(c.homes.holdingOf(ctx, m))
 	if err != nil {
 		return Plan{}, err
 	}

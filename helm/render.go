@@ -60,7 +60,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, again bool)
 	}
 	sum := sha256.Sum256(data)
 	same := func(inputs, asked string) bool {
-		return (asked == "" || len(r.home.kinds.Away()) == 0) && inputs == r.inputsOf(op, ch, sum, asked)
+		return (asked == "" || len(op.away) == 0) && inputs == r.inputsOf(op, ch, sum, asked)
 	}
 	last, _ := r.renders.Load(m.Name)
 	if known, _ := last.(*rendered); known != nil && same(known.inputs, known.asked) {
@@ -146,9 +146,9 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
-	for _, gv := range r.home.kinds.Away() {
-		if lookup.asked.About(gv) {
-			return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.home.kinds.Reach(gv.Group))
+	for _, away := range op.away {
+		if lookup.asked.About(away.Version) {
+			return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", away)
 		}
 	}
 	return files, err

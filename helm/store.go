@@ -63,6 +63,7 @@ type store struct {
 
 	checksum func(*release.Release) string // of a new revision, where it is known only then; or nil
 	describe func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
+	prunes   bool                          // what is deleted is beyond the limit of the history (H7)
 	writing  int                           // the revision that was created last; 0 for none
 }
 
@@ -175,6 +176,9 @@ func (s *store) Delete(key string) (*release.Release, error) {
 	seen := &metav1.Preconditions{ResourceVersion: &old.resourceVersion}
 	err := s.op.home.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: seen})
 	switch {
+	case err != nil && s.prunes && !apierrors.IsNotFound(err): // no reason to stop: the next revision tries again
+		s.op.log.Warn("an old release record stays for now", "record", old.secret, "err", err)
+		return s.bodies[key], nil
 	case apierrors.IsConflict(err):
 		return nil, fmt.Errorf("delete release record %s: %w", old.secret, errTaken)
 	case err != nil && !apierrors.IsNotFound(err):

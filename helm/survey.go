@@ -124,7 +124,7 @@ func (h *home) reach(objects []Object) error {
 // reachManifests is reach for what release records list.
 func (h *home) reachManifests(texts ...string) error {
 	objects, err := objectsOf(texts...)
-	if err != nil || len(h.kinds.Away()) == 0 {
+	if err != nil || !h.kinds.Away() {
 		return err
 	}
 	return h.reach(objects)

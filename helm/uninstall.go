@@ -32,7 +32,7 @@ func (c *Client) Purge(ctx context.Context, name string, how Purging) (existed b
 }
 
 func (c *Client) remove(ctx context.Context, how removal) (existed bool, err error) {
-	home, err := c.homes.holding(ctx, how.Name)
+	home, err := c.homes.holdingOf(ctx, how.Module)
 	if err != nil {
 		return false, err
 	}
@@ -72,7 +72,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 		return false, nil
 	}
 	s := op.store(state)
-	if op.purge {
+	if op.purge || !h.isRoot() {
 		ours, err := s.ours()
 		if err == nil && !ours {
 			op.log.Info("the release is left alone: it was not installed by an addon-operator")

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -75,7 +76,13 @@ func manifestsIn(rel *release.Release) (manifests []releaseutil.Manifest) {
 // with another version of Helm. It is computed once for a Client.
 func buildOf() string {
 	info, _ := debug.ReadBuildInfo()
-	sum := sha256.Sum256(fmt.Append(nil, info))
+	var size int64 // without a version control the information is that of any build
+	if path, err := os.Executable(); err == nil {
+		if file, err := os.Stat(path); err == nil {
+			size = file.Size()
+		}
+	}
+	sum := sha256.Sum256(fmt.Append(nil, info, size))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -97,7 +97,9 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	}
 	top := map[string]any{}
 	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
-		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
+		if _, isMap := own[globalKey].(map[string]any); isMap || own[globalKey] == nil {
+			top[globalKey] = shared // else a chart that has no global sees none, as with Helm
+		} // else Helm would log all of it
 	}
 	own, err := floatsIn(own) // a copy
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,6 +49,15 @@ func (s *Server) noteAway(now, before *answer, failed map[schema.GroupVersion]er
 			}
 		}
 	}
+}
+
+// awayErrors are the APIs that did not answer, sorted.
+func (a *answer) awayErrors() (all []*AwayError) {
+	for gv, err := range a.away {
+		all = append(all, &AwayError{gv, err})
+	}
+	slices.SortFunc(all, func(a, b *AwayError) int { return strings.Compare(apiService(a.Version), apiService(b.Version)) })
+	return all
 }
 
 // awayIn returns an AwayError when an API of the group did not answer.

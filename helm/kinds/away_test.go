@@ -115,20 +115,20 @@ var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Ki
 func seen(t *testing.T, s *Server) string {
 	t.Helper()
 	s.Forget()
-	c, err := s.Capabilities(t.Context())
+	c, away, err := s.Capabilities(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.age(2 * missPause)
 	_, err = s.Mapping(thing)
-	var away *AwayError
+	var unknown *AwayError
 	words := []string{}
 	switch {
 	case err == nil:
 		words = append(words, "mapped")
 	case meta.IsNoMatchError(err):
 		words = append(words, "gone")
-	case errors.As(err, &away) && strings.Contains(err.Error(), "v1beta1.metrics.example.com"):
+	case errors.As(err, &unknown) && strings.Contains(err.Error(), "v1beta1.metrics.example.com"):
 		words = append(words, "unknown")
 	default:
 		words = append(words, err.Error())
@@ -142,8 +142,11 @@ func seen(t *testing.T, s *Server) string {
 	if !c.APIVersions.Has("apps/v1/Deployment") {
 		words = append(words, "NO APPS")
 	}
-	if len(s.Away()) > 0 {
+	if s.Away() {
 		words = append(words, "away")
+	}
+	if s.Away() != (len(away) == 1) {
+		words = append(words, "CAPABILITIES OF ANOTHER ANSWER")
 	}
 	return strings.Join(words, " ")
 }

@@ -80,18 +80,18 @@ func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool
 	s.unchanged = unchanged
 }
 
-// Capabilities returns what templates see as .Capabilities. Kinds that appear later are seen at the next call (H11).
-func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
+// Capabilities returns what templates see as .Capabilities, and which APIs did not answer then: whether one of their
+// kinds exists has no answer. Kinds that appear later are seen at the next call (H11).
+func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, []*AwayError, error) {
 	fresh := func(a *answer) bool { return s.undisturbed(ctx, a) }
 	a := s.last.Load()
-	if fresh(a) {
-		return a.capabilities, nil
+	if !fresh(a) {
+		var err error
+		if a, err = s.ask(fresh, false); err != nil {
+			return nil, nil, err
+		}
 	}
-	a, err := s.ask(fresh, false)
-	if err != nil {
-		return nil, err
-	}
-	return a.capabilities, nil
+	return a.capabilities, a.awayErrors(), nil
 }
 
 // undisturbed reports whether an answer may be used without a request: no definition of a
@@ -209,13 +209,8 @@ func (a *answer) add(gv schema.GroupVersion, r metav1.APIResource, preferred boo
 	}
 }
 
-// Away are the APIs that did not answer when the kinds were read last, sorted. Whether one of their kinds exists has no
-// answer for a template.
-func (s *Server) Away() []schema.GroupVersion {
-	return slices.SortedFunc(maps.Keys(s.last.Load().away), func(a, b schema.GroupVersion) int {
-		return slices.Compare([]string{a.Group, a.Version}, []string{b.Group, b.Version})
-	})
-}
+// Away reports whether APIs did not answer when the kinds were read last.
+func (s *Server) Away() bool { return len(s.last.Load().away) > 0 }
 
 // Reach returns an AwayError when the server of a group's API does not answer.
 func (s *Server) Reach(group string) error { return s.last.Load().awayIn(group) }

@@ -17,7 +17,7 @@ import (
 func TestCapabilities(t *testing.T) {
 	api := &aggregator{state: "gone", registered: http.StatusNotFound}
 	s := api.server(t)
-	first, err := s.Capabilities(t.Context())
+	first, _, err := s.Capabilities(t.Context())
 	if err != nil || first.KubeVersion.Version != "v1.36.0" {
 		t.Fatalf("capabilities = %+v, %v", first, err)
 	}
@@ -28,7 +28,7 @@ func TestCapabilities(t *testing.T) {
 		var group errgroup.Group
 		for range 8 {
 			group.Go(func() error {
-				got, err := s.Capabilities(t.Context())
+				got, _, err := s.Capabilities(t.Context())
 				if err == nil && got.APIVersions.Has("metrics.example.com/v1beta1/Thing") != shown {
 					err = errors.New("other capabilities")
 				}
@@ -51,7 +51,7 @@ func TestCapabilities(t *testing.T) {
 	want("with another kind", 1, true)
 	api.become("broken", http.StatusOK)
 	s.Forget()
-	if _, err := s.Capabilities(t.Context()); err == nil {
+	if _, _, err := s.Capabilities(t.Context()); err == nil {
 		t.Error("a server that is away is no error")
 	}
 }
@@ -64,7 +64,7 @@ func TestFirstKinds(t *testing.T) {
 		s.first = func(context.Context) (Listed, bool) { return s.list(), true }
 		s.Watch(func(context.Context, time.Time) bool { return !changed || api.lists.Load() > 1 })
 		for range 2 {
-			if _, err := s.Capabilities(t.Context()); err != nil {
+			if _, _, err := s.Capabilities(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
