@@ -40,7 +40,8 @@ func TestRequestsOfReload(t *testing.T) {
 	h.setConfig(map[string]string{"global": "z: 1\n"})
 	o.expect("INFO converged", "cause=ConfigMap: global.z in ConfigMap")
 	reloaded := requests()
-	if n := reloaded - before; n > 4 { // the list, and what watches ask meanwhile
+	// The list, and what watches ask meanwhile: a machine under load begins some of them late.
+	if n := reloaded - before; n >= modules {
 		t.Errorf("a reload made %d requests, for %d modules", n, modules)
 	}
 	edit["global"] = "z: 1\n"
@@ -48,7 +49,7 @@ func TestRequestsOfReload(t *testing.T) {
 	for i := range modules {
 		o.expect("INFO release action=upgraded", fmt.Sprintf("module=m%d ", i))
 	}
-	if n := requests() - reloaded; n > modules*ofUpgrade+10 { // what watches ask meanwhile
+	if n := requests() - reloaded; n >= modules*(ofUpgrade+2) { // as above
 		t.Errorf("%d upgrades made %d requests", modules, n)
 	}
 }
