@@ -90,7 +90,11 @@ func Difference(place string, want, got any) []string {
 		if g, ok := got.(map[string]any); ok {
 			return mapDifference(place, w, g)
 		}
-		return []string{unlike(place, want, got)}
+		problem := unlike(place, want, got)
+		if keys := slices.Collect(maps.Keys(w)); len(keys) == 1 && strings.HasPrefix(keys[0], "$") {
+			problem += fmt.Sprintf("; matchers are %v", slices.Sorted(maps.Keys(matchers())))
+		}
+		return []string{problem}
 	case []any:
 		g, ok := got.([]any)
 		if !ok || len(g) != len(w) {

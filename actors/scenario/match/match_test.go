@@ -62,6 +62,7 @@ func TestMatchers(t *testing.T) {
 		{"{text: {$jq: {'.a': y}}}", "text | .a: "},
 		{"{text: {$regex: ^one, $not: {$contains: three}}}", ""},
 		{"{text: {$regex: ^one, $not: {$contains: two}}}", "text must not be"},
+		{"{text: {$other: 1}}", `text must be {"$other":1}, is "one two"; matchers are [$contains $count`},
 		{"{map: {$other: 1}}", `map["$other"] must be 1, is absent`},
 	} {
 		want, err := values.ParseYAML([]byte(c.want))
