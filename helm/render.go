@@ -40,6 +40,7 @@ type rendered struct {
 	volatile bool            // lookup was used: the cluster is an input too
 	asked    string          // the kinds and versions that templates have asked about, separated by spaces; allKinds for all
 	inputs   string          // checksum of all that it was made from
+	text     string          // checksum of what the templates have printed; empty: it was recalled
 	record   string          // the record that it was recalled from (Revision.id), without hooks; empty: it was rendered
 }
 
@@ -63,7 +64,8 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, again bool)
 		return (asked == "" || len(op.away) == 0) && inputs == r.inputsOf(op, ch, sum, asked)
 	}
 	last, _ := r.renders.Load(m.Name)
-	if known, _ := last.(*rendered); known != nil && same(known.inputs, known.asked) {
+	known, _ := last.(*rendered)
+	if known != nil && same(known.inputs, known.asked) {
 		return known, nil
 	}
 	var result *rendered
@@ -71,7 +73,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, again bool)
 		result = r.home.recall(op, in)
 	}
 	if result == nil {
-		if result, err = r.renderAgain(op, m, ch); err != nil {
+		if result, err = r.renderAgain(op, m, ch, known); err != nil {
 			return nil, err
 		}
 		result.inputs = r.inputsOf(op, ch, sum, result.asked)
@@ -82,18 +84,26 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, again bool)
 	return result, nil
 }
 
-// renderAgain renders without the memory.
-func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
+// renderAgain renders whatever is remembered. If the templates have printed what they did for known, which may be nil,
+// that is not parsed again.
+func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart, known *rendered) (*rendered, error) {
 	lookup := &lookupClients{op: op}
 	files, err := r.renderFiles(op, m, ch, lookup)
 	if err != nil {
 		return nil, err
 	}
-	result, err := r.digest(files)
-	if err != nil {
+	sum := sha256.New()
+	for _, name := range sortedKeys(files) {
+		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(files[name]), files[name])
+	}
+	text := hex.EncodeToString(sum.Sum(nil))
+	var result *rendered
+	if known != nil && known.text == text {
+		result = &rendered{checksum: known.checksum, objects: known.objects, ends: known.ends, hooks: known.hooks}
+	} else if result, err = r.digest(files); err != nil {
 		return nil, err
 	}
-	result.volatile = lookup.used
+	result.volatile, result.text = lookup.used, text
 	answers, lists := lookup.asked.Answers()
 	result.asked = strings.Join(sortedKeys(answers), " ")
 	if lists || len(answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`) {

@@ -98,7 +98,7 @@ func (a *apply) unequal() bool {
 // lookup, the cluster may be the reason: then a second render is equal to the first.
 func (a *apply) hold() (outcome Outcome, held bool, err error) {
 	if a.manifest.volatile && !mentions(a.module, a.chart, clock) {
-		again, err := a.op.home.renderer.renderAgain(a.op, a.module, a.chart)
+		again, err := a.op.home.renderer.renderAgain(a.op, a.module, a.chart, nil)
 		if err != nil {
 			return Outcome{}, false, renderProblem(a.op.ctx, a.op, a.module, err)
 		}
