@@ -16,10 +16,10 @@ import (
 // reason, after //.
 const sizes = `
 actors 11185 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
-actors/scenario 2450 // objects of kinds that the module defines
+actors/scenario 2454 // objects of kinds that the module defines
 addons 1151 // content that is lost is not in force
 cmd 6437
-helm 6596 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+helm 6605 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2556 // days on which clocks change
 jq 505 // steps of filters are bounded
 kube 5436
@@ -28,11 +28,11 @@ messages 1831
 server 2500
 supervisor 1144
 testkit 4159 // faults of release records
-values 3546 // one list of names of secrets
-go: 51291 // 32
+values 3567 // one list of names of secrets
+go: 51325 // 32
 scripts: 1108
 web: 316
-tests: 45060 // 32
+tests: 45063 // 32
 txtar: 15217 // 32: scripts of the guards
 `
 

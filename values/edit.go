@@ -137,12 +137,12 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 	}
 	after, end := tree, min(there+1, len(path))
 	if there == len(path) {
-		after = Operation{Op: "remove"}.over(tree, path)
+		after = Operation{Op: "remove"}.over(tree, path, nil)
 	}
 	if e.Remove {
 		return after, nil
 	}
-	after = Operation{Op: "add", Value: putAt(nil, path[end:], e.Value)}.over(after, path[:end])
+	after = Operation{Op: "add", Value: putAt(nil, path[end:], e.Value)}.over(after, path[:end], nil)
 	parent, _ := lookup(tree, path[:there])
 	_, list := parent.([]any)
 	_, found := lookup(after, path)

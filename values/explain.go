@@ -133,7 +133,7 @@ func historyOf(s *Section) (history, error) {
 	tree := s.unpatched
 	for _, operation := range s.saved {
 		path := mustPointer(operation.Path)[1:]
-		tree = operation.over(tree, path)
+		tree = operation.over(tree, path, nil)
 		var layer any
 		if operation.HasValue {
 			layer = putAt(nil, path, operation.Value)

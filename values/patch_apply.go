@@ -13,13 +13,13 @@ import (
 // range and a failed test are errors. Hooks of a module change nothing else than its section: neither global values (X15)
 // nor flags nor other modules (D20). A section that is removed is empty. steps are the adds and removes that it took.
 func (p Patch) apply(key string, section any) (patched any, steps Patch, err error) {
-	tree, copied := any(map[string]any{key: section}), 0
+	tree, copied, own := any(map[string]any{key: section}), 0, copies{}
 	for i, o := range p {
 		var done Patch
 		if !o.within(key) {
 			err = fmt.Errorf("hooks of this module may change only /%s", key)
 		} else {
-			tree, done, err = o.execute(tree)
+			tree, done, err = o.execute(tree, own)
 		}
 		if o.Op == "copy" && err == nil { // copies of copies double at each operation
 			size, nodes, _ := measure(done[0].Value)
@@ -41,10 +41,11 @@ func (p Patch) apply(key string, section any) (patched any, steps Patch, err err
 
 // execute executes one operation on a tree of sections. Values of move and copy become those of the steps, because
 // what they are taken from may not exist when the steps are replayed over other layers.
-func (o Operation) execute(tree any) (after any, steps Patch, err error) {
+func (o Operation) execute(tree any, own copies) (after any, steps Patch, err error) {
 	path, from := mustPointer(o.Path), mustPointer(o.From)
 	remove, add := Operation{Op: "remove", Path: o.Path}, Operation{Op: "add", Path: o.Path, Value: o.Value, HasValue: true}
 	if o.From != "" {
+		clear(own) // what is copied is in two places
 		if err := absence(tree, from, false); err != nil {
 			return nil, nil, err
 		}
@@ -56,7 +57,7 @@ func (o Operation) execute(tree any) (after any, steps Patch, err error) {
 			return nil, nil, errors.New("a value cannot be moved into itself")
 		}
 		remove.Path = o.From
-		before = remove.over(tree, from)
+		before = remove.over(tree, from, nil)
 	}
 	if err := absence(before, path, o.Op == "add" || o.From != ""); err != nil {
 		return nil, nil, err
@@ -78,7 +79,7 @@ func (o Operation) execute(tree any) (after any, steps Patch, err error) {
 		steps = Patch{remove, add}
 	}
 	for _, step := range steps {
-		tree = step.over(tree, mustPointer(step.Path))
+		tree = step.over(tree, mustPointer(step.Path), own)
 	}
 	return tree, steps, nil
 }
@@ -118,13 +119,21 @@ const maxSaved = 10_000
 // save adds the steps of a patch to the saved ones (D22). A step drops earlier ones at or below its path, unless that
 // leads through a list. merged are the values with all of them.
 func (p Patch) save(steps Patch, by Origin, key string, merged any) Patch {
-	all, fold, counts := slices.Clone(p), map[string]bool{}, map[string]int{}
-	for _, o := range steps {
-		if o.by = by; aboveLists(o.Path) == o.Path {
-			all = all.without(o.Path)
-		}
-		all = append(all, o)
+	all, later, fold, counts := slices.Concat(p, steps), map[string]bool{}, map[string]bool{}, map[string]int{}
+	for i := len(p); i < len(all); i++ {
+		all[i].by = by
 	}
+	slices.Reverse(all)
+	all = slices.DeleteFunc(all, func(o Operation) bool {
+		for path := o.Path; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
+			if later[path] {
+				return true
+			}
+		}
+		later[o.Path] = aboveLists(o.Path) == o.Path
+		return false
+	})
+	slices.Reverse(all)
 	for _, o := range all {
 		above := aboveLists(o.Path)
 		if counts[above]++; above != o.Path && counts[above] > foldLimit {
@@ -160,24 +169,26 @@ func (p Patch) without(path string) Patch {
 
 // replay executes saved operations over layers that may have changed since (D22).
 func (p Patch) replay(section any) any {
+	own := copies{}
 	for _, o := range p {
-		section = o.over(section, mustPointer(o.Path)[1:])
+		section = o.over(section, mustPointer(o.Path)[1:], own)
 	}
 	return section
 }
 
 // over executes an add or a remove leniently: it always succeeds. A value to remove may be missing; missing maps above
 // a value are made; an index beyond the end appends. An operation below a scalar, or in a list that no longer
-// exists, has no effect, because what the hook wanted to change does not exist any more. The tree is not changed.
-func (o Operation) over(tree any, path pointer) any {
+// exists, has no effect, because what the hook wanted to change does not exist any more. Of the tree, only maps of own
+// are changed.
+func (o Operation) over(tree any, path pointer, own copies) any {
 	switch container := tree.(type) {
 	case map[string]any:
 		if len(path) > 0 {
-			return o.overMap(container, path)
+			return o.overMap(container, path, own)
 		}
 	case []any:
 		if len(path) > 0 {
-			return o.overList(container, path)
+			return o.overList(container, path, own)
 		}
 	}
 	switch {
@@ -189,7 +200,22 @@ func (o Operation) over(tree any, path pointer) any {
 	return o.Value
 }
 
-func (o Operation) overMap(m map[string]any, path pointer) any {
+// copies are maps that were made for a patch, by address. It may change them: a patch of thousands of operations would
+// copy a map at each.
+type copies map[uintptr]map[string]any
+
+func (c copies) of(m map[string]any) map[string]any {
+	if _, own := c[reflect.ValueOf(m).Pointer()]; own {
+		return m
+	}
+	m = maps.Clone(m)
+	if c != nil {
+		c[reflect.ValueOf(m).Pointer()] = m
+	}
+	return m
+}
+
+func (o Operation) overMap(m map[string]any, path pointer, own copies) any {
 	child := m[path[0]]
 	below := path[1:].String()
 	if child == nil && (o.Op == "remove" && len(path) > 1 || aboveLists(below) != below) {
@@ -197,16 +223,16 @@ func (o Operation) overMap(m map[string]any, path pointer) any {
 	} else if child == nil && len(path) > 1 {
 		child = map[string]any{}
 	}
-	changed := maps.Clone(m)
+	changed := own.of(m)
 	if len(path) == 1 && o.Op == "remove" {
 		delete(changed, path[0])
 	} else {
-		changed[path[0]] = o.over(child, path[1:])
+		changed[path[0]] = o.over(child, path[1:], own)
 	}
 	return changed
 }
 
-func (o Operation) overList(list []any, path pointer) any {
+func (o Operation) overList(list []any, path pointer, own copies) any {
 	i, ok := listIndex(path[0])
 	adds := o.Op == "add" && len(path) == 1
 	if adds && (path[0] == appends || i > len(list)) {
@@ -221,6 +247,6 @@ func (o Operation) overList(list []any, path pointer) any {
 	case len(path) == 1:
 		return slices.Delete(changed, i, i+1)
 	}
-	changed[i] = o.over(list[i], path[1:])
+	changed[i] = o.over(list[i], path[1:], own)
 	return changed
 }

@@ -203,6 +203,8 @@ func TestPatchIsStrict(t *testing.T) {
 		{name: "move within a list", patch: `{"op":"move","from":"/m/list/0","path":"/m/list/-"}`, want: "{list: [{c: 2}, x]}"},
 		{name: "move null", patch: `{"op":"move","from":"/m/nothing","path":"/m/nothing"}`, want: "{nothing: null}"},
 		{name: "copy", patch: `{"op":"copy","from":"/m/list/1","path":"/m/a/x"}`, want: "{a: {b: 1, x: {c: 2}}}"},
+		{name: "copy and its original are two", want: "{x: {v: {b: 2}, z: {b: 3}}}", patch: `[{"op":"add","path":"/m/x","value":{"v":{}}},` +
+			`{"op":"add","path":"/m/x/v/b","value":1},{"op":"copy","from":"/m/x/v","path":"/m/x/z"},{"op":"add","path":"/m/x/v/b","value":2},{"op":"add","path":"/m/x/z/b","value":3}]`},
 		{name: "test", patch: `[{"op":"test","path":"/m/a","value":{"b":1.0}},{"op":"add","path":"/m/x","value":1}]`, want: "{x: 1}"},
 		{name: "test null", patch: `{"op":"test","path":"/m/nothing","value":null}`, want: "{}"},
 		{name: "escapes", patch: `{"op":"replace","path":"/m/a~1b~0c","value":2}`, want: "{'a/b~c': 2}"},
@@ -252,7 +254,7 @@ func TestPatchIsStrict(t *testing.T) {
 				wantError(t, err)
 				want := Merge(yamlTree(t, static), map[string]any{})
 				for key, value := range yamlTree(t, tc.want).(map[string]any) {
-					want = Operation{Op: "add", Value: value}.over(want, pointer{key})
+					want = Operation{Op: "add", Value: value}.over(want, pointer{key}, nil)
 				}
 				wantTree(t, "patched", patched.Merged(), want)
 			}

@@ -170,7 +170,7 @@ func cutAt(tree any, path pointer) any {
 	if len(path) == 0 {
 		return nil
 	}
-	return Operation{Op: "remove"}.over(tree, path)
+	return Operation{Op: "remove"}.over(tree, path, nil)
 }
 
 // putAt sets the value at a path of a copy, and makes the maps that lead to it.
