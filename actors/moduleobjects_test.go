@@ -29,7 +29,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 		"configmap-set m007 x: 1", "advance 1m", "calm 1s", // one module
 		"configmap-set global x: 1", "advance 1m", "calm 1s", // all
 		"health m003-b Failed", "advance 1m", "health m003-b Current", "advance 10m", "calm 1s",
-		"stop", "start", "advance 1m", "calm 1s",
+		"slow-helm m010 600ms", "slow-helm m011 700ms", "stop", "start", "advance 1m", "calm 1s",
 	}
 	written := regexp.MustCompile(`(?m)^ +\S+ {2}object (\w+): `)
 	parts := strings.Split(stage.Play(t, strings.Join(steps, "\n"), 0).Trace, "> calm 1s\n")
@@ -42,7 +42,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 		{"a module that changes", 1, 1},
 		{"a reload in which all change", modules, 1},
 		{"an object that fails and recovers", 2, 2},
-		{"a restart", 0, 0},
+		{"a restart with a run in progress when objects are compared", 0, 0},
 	} {
 		all, most, of := 0, 0, map[string]int{}
 		for _, found := range written.FindAllStringSubmatch(parts[i], -1) {

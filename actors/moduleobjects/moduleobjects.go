@@ -69,6 +69,8 @@ const (
 	// objectsBatch is after how long the other modules wait for the next comparison, so that what people ask for
 	// does not wait until hundreds of objects are written.
 	objectsBatch = 500 * time.Millisecond
+	// shortRun is how long a run must last to be shown: most find the release as it should be, and are no news.
+	shortRun = time.Second
 	// maxFailed is after how many failed writes in a row, each of another object, none is tried for a while.
 	maxFailed = 3
 )
@@ -319,6 +321,13 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	object, exists := o.seen[m.Name]
 	// An earlier process has written it; the state of the module is known after its first run.
 	earlier := exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
+	began := m.LastRun != nil && m.LastRun.Took == 0 && time.Since(m.LastRun.Began) < shortRun
+	if began {
+		o.program.Changed.Note(m.Name)
+	}
+	if began && !exists {
+		return nil
+	}
 	if !exists {
 		var err error
 		if object, err = o.create(ctx, m.Name); err != nil {
@@ -326,7 +335,7 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 		}
 	}
 	o.request(ctx, &object, m)
-	if earlier && handled(object) == handled(o.seen[m.Name]) {
+	if (earlier || began) && handled(object) == handled(o.seen[m.Name]) {
 		return nil
 	}
 	// What spec asks for is observed when the module does it.
