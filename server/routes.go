@@ -167,7 +167,7 @@ func (s router) handler() http.Handler {
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, asText, false, nil, noPage(r.URL.Path, routes))
 	})
-	// leaderOnly must see the path without its extension, or a follower would answer /graph.text.
+	// leaderOnly must see the path without its extension, or a follower would answer /module/list.text.
 	return s.discreet(withoutExtension(s.leaderOnly(mux)))
 }
 
