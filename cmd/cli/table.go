@@ -36,7 +36,7 @@ func (c *Config) options() []option {
 		yes(&c.StartWithLastValid, "start-with-last-valid-config", "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG", "if the ConfigMap or the Secret with values is invalid at the start, or was deleted, start with the last valid content of both, which is kept in a Secret named after the ConfigMap with the suffix -last-valid; without it, the start fails with exit code 1"),
 		text(&c.Secret, "config-secret", "ADDON_OPERATOR_CONFIG_SECRET", "", "name of the Secret with values, a layer above the ConfigMap; empty means the name of the ConfigMap"),
 		text(&c.TmpDir, "tmp-dir", "ADDON_OPERATOR_TMP_DIR", "/tmp/addon-operator", "directory for the files that hooks read and write"),
-		yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they contain values"),
+		yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep the files that hooks read and write after the run; they contain values"),
 		text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics"),
 		number(&c.ListenPort, "prometheus-listen-port", "ADDON_OPERATOR_LISTEN_PORT SHELL_OPERATOR_LISTEN_PORT", 9650, "port for probes and metrics"),
 		yes(&c.SecureMetrics, "secure-metrics", "ADDON_OPERATOR_SECURE_METRICS", "serve probes and metrics with TLS, and authorize requests with the API server; only probes remain open to everyone"),
