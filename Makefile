@@ -166,7 +166,7 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 # The race detector sees goroutines that share memory. It compiles everything once more and makes tests ten
 # times slower, so it is asked about packages that begin goroutines, themselves or in their tests; nothing else can
 # race. The end-to-end tests build the program with the detector, when they have it. Not so the programs
-# that the tests of examples build by run.sh. Of the 140 tests of values, which begins none, two do.
+# that the tests of examples build by run.sh. Of the tests of values, which begins none, two do.
 CONCURRENT := ^\s*go [a-z]|[.]Go\b|t[.]Parallel\b|httptest[.]New|actor[.]Context
 RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER) ./$(CHECKS),$(shell \
   grep -rlE --include='*.go' '$(CONCURRENT)' . | xargs -n1 dirname | sort -u)),$(PACKAGES))

@@ -41,9 +41,7 @@ export KUBECACHEDIR="$run/kube-cache"
 
 owned='' builder='' operator='' cluster='' guard='' follower='' viewer='' interrupted='' examples=''
 
-# On a terminal the progress may be shown in the last line.
 say() {
-  [[ ! -t 1 ]] || printf '\r\033[K'
   printf '\n== %s\n' "$*"
 }
 
@@ -455,7 +453,7 @@ if [[ $kind == mine ]]; then
   echo "kubectl get clusterroles,clusterrolebindings -l addon-operator/module"
   say "the operator's log continues:"
 else
-  say "Ctrl-C ends the operator and the cluster; their data is kept in $run. The operator's log continues:"
+  say "Ctrl-C ends the operator and the cluster; $run keeps logs, and objects with CLUSTER=real. The operator's log continues:"
 fi
 resume
 while alive "$parent"; do

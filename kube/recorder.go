@@ -93,7 +93,7 @@ func (s *eventSink) Create(e *corev1.Event) (*corev1.Event, error) {
 	switch {
 	case apierrors.IsForbidden(err):
 		if !s.silent.Swap(true) {
-			s.log.Warn("an event could not be recorded", "reason", e.Reason, "err", err, "fix", "allow the operator to create and update events in its namespace; until then the log has the same text")
+			s.log.Warn("an event could not be recorded", "reason", e.Reason, "err", err, "fix", "allow the operator to create and patch events in its namespace; until then the log has the same text")
 		}
 		made, err = e, nil
 	case err == nil:

@@ -59,7 +59,7 @@ func TestNoticesWithoutPermission(t *testing.T) {
 	for range 2 * burstNotices {
 		r.Record(Notice{Warning: true, Reason: "Refused", Message: strings.Repeat("ä", 2000)})
 	}
-	if line := await(t, "a line of the log", lines); !strings.Contains(line, "allow the operator to create and update events") || len(lines) > 0 {
+	if line := await(t, "a line of the log", lines); !strings.Contains(line, "allow the operator to create and patch events") || len(lines) > 0 {
 		t.Errorf("the log says %q, and %d more", line, len(lines))
 	}
 }

@@ -4,7 +4,7 @@
 // and state a fact (ModuleDeleted, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules,
 // releases and views, is in package actors/work: in the third part of the table. What an actor receives only from its
-// own timers and watches, and the questions of Operator at the start and at a takeover, are declared next to their
+// own timers and watches, and the question of Operator at the start, are declared next to their
 // handlers: in the second part. Tests compare the table with the types, with what actors send, handle and answer.
 //
 // The package also contains the work of tasks (task.go: the types of Work) and the parts of messages. They may

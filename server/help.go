@@ -39,6 +39,6 @@ another value in the cluster. The option --drift determines whether the operator
 
 	aboutExplain = `Prints the layer that each value at a path of the running operator comes from: a file,
 the ConfigMap, a default of a schema or a hook; for hooks the task and the time; and below
-it the values that it overrides. A path to a map explains every value in it; "*" stands
-for any key. The path begins with global or with the module, unless MODULE is given.`
+it the values that it overrides. A path to a map explains every value in it. It begins with global
+or with the module, unless MODULE is given.`
 )

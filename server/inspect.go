@@ -36,8 +36,8 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 }
 
 // allModules lists all modules, with what no actor publishes: hooks that hang or trigger each other
-// without end, and files that have changed on disk (P8). differs comes from notInForce, or is a
-// reduced form of it for the public.
+// without end, and files that have changed on disk (P8). differs has the texts about these files, or for
+// the public a reduced form of them.
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
 	all, loops := view.Modules(statuses(tree), called(s.Hanging), differs, time.Now()), called(s.Loops)
 	for i := range all {

@@ -72,7 +72,7 @@ func (s router) publicRoutes() []Route {
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes}
 	all := []Route{
-		get("/", "module=NAME", "the live page: modules, queues, waiting tasks; on the debug address also actors, and one module", s.page()),
+		get("/", "module=NAME", "the live page: modules and queues; on the debug address also errors, and one module", s.page()),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
 		get("/readyz", "verbose", "200 after the first converge, on a follower when it could lead; 500 before", http.HandlerFunc(s.readyz)),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerFor(both, scrape)),
@@ -167,7 +167,7 @@ func (s router) handler() http.Handler {
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, asText, false, nil, noPage(r.URL.Path, routes))
 	})
-	// leaderOnly must see the path without its extension, or a follower would answer /graph.text.
+	// leaderOnly must see the path without its extension, or a follower would answer /module/list.text.
 	return s.discreet(withoutExtension(s.leaderOnly(mux)))
 }
 

@@ -54,7 +54,7 @@ func (c *converge) mayPurge(release string) work.Purgeable {
 // runs in parallel, if the option allows more than one at a time (X24).
 func reloadTasks(p *shared.Program, steps decide.Steps, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
 	var tasks []messages.Task
-	// All steps have the number of the reload, by which DropTasks finds them when it is overtaken
+	// All steps have the number of the reload, by which the queue finds them when it is overtaken
 	// (F10).
 	add := func(owner string, w messages.Work) {
 		t := p.NewTask(owner, w, cause)

@@ -28,7 +28,7 @@ func newConverge(d *declared) Converge {
 		finished:        d.counter("convergence_total", "Finished reloads of all modules.", "activation"),
 		restarts:        d.counter("reload_restarts_total", "Reloads of all modules that were restarted before they had ended.", "activation"),
 		postponed:       d.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because it had been restarted too often.", "activation"),
-		loops:           d.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, also of corrections of drift that another client undoes.", "activation"),
+		loops:           d.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, also of corrections of drift that another client undoes; and charts that rendered differently from equal inputs.", "activation"),
 	}
 }
 

@@ -2,6 +2,6 @@
 // counted, and whoever does that thing calls its field. States are not counted: [live] reads them from what the actors
 // publish, at the moment of a scrape. [Reports] holds what hooks report about themselves.
 //
-// Hooks, actors and scrapes use it from many goroutines, without locks: the vectors of the Prometheus client are safe for
-// that, and everything else is replaced as a whole.
+// Hooks, actors and scrapes use it from many goroutines: the vectors of the Prometheus client are safe for that, what a
+// scrape reads is replaced as a whole, and a mutex guards the reports.
 package metrics

@@ -214,7 +214,7 @@ func (l *live) modules() func(scrape) {
 	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the deletion of the module last failed.", "module")
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := l.state("module_parked", "1 while the module is parked: its run or delete fails, or takes long, and goes on outside of the main queue.", "module")
-	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than the progress deadline. addon-operator module list shows them.", "module")
+	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than ten minutes. addon-operator module list shows them.", "module")
 	return func(s scrape) {
 		states := map[string]string{}
 		for _, m := range view.Modules(s.statuses, nil, nil, time.Now()) {

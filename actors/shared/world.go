@@ -69,8 +69,7 @@ type World struct {
 	Backoff func() backoff.BackOff
 }
 
-// ReleaseWatch reports what others do to releases and their objects (H13). Package helm
-// implements it.
+// ReleaseWatch reports what others do to objects of releases (H13). Package helm implements it.
 type ReleaseWatch interface {
 	// Watch returns at once; it is called once, before the first Apply. The returned function makes
 	// it report the health of objects that were just written again, although their watches may have

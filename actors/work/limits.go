@@ -18,7 +18,7 @@ import (
 type Limits struct{ buckets, runners sync.Map }
 
 // of returns the token bucket of a hook: one token each executionMinInterval, at most
-// executionBurst of them; nil when the hook sets no limit. A hook that was exchanged keeps its
+// executionBurst of them; nil when the hook sets no limit. A hook that was loaded again keeps its
 // bucket, with the new limits.
 func (l *Limits) of(hook hooks.Hook) *rate.Limiter {
 	s := hook.Config.Settings

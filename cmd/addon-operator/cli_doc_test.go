@@ -183,7 +183,10 @@ func TestHelpOfEveryCommand(t *testing.T) {
 
 // A command that was removed names the one that does the same now, which exists.
 func TestRemovedCommands(t *testing.T) {
-	for _, words := range []string{"get modules -o json", "set a b", "unset a", "enable a", "disable a", "events -f", "tree a", "progress", "history a", "diff a", "log level debug", "values diff", "module graph"} {
+	for _, words := range []string{
+		"get modules -o json", "set a b", "unset a", "enable a", "disable a", "events -f", "tree a", "progress", "history a", "diff a",
+		"log level debug", "values diff", "module graph", "hook config a", "hook run a",
+	} {
 		_, err := commanded(nil, strings.Fields(words)...)
 		_, use, removed := strings.Cut(fmt.Sprint(err), "was removed; use: ")
 		if use, _, _ = strings.Cut(use, ","); !removed || exitCode(err) != exitUsage {

@@ -108,7 +108,7 @@ func (c *Config) CheckDebugAddress() error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("debug-address %s is not on loopback: every client that reaches it can read values with their secrets and change the operator; use 127.0.0.1, the unix socket and kubectl exec or port-forward, or set DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", c.DebugAddress)
+	return fmt.Errorf("debug-address %s is not on loopback: every client that reaches it can read values with their secrets and change the log level; use 127.0.0.1, the unix socket and kubectl exec or port-forward, or set DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", c.DebugAddress)
 }
 
 // completeDirs derives the directories. A directory that is given itself wins over working-dir.

@@ -32,6 +32,7 @@ import (
 //	soak_operator_test.go  who starts the operator again, watches its memory and reads its log
 //	soak_faults_test.go    the faults
 //	soak_edits_test.go     the faults that are writes of people, controllers and tenants
+//	soak_disk_test.go      the faults that are changes of files
 //	soak_model_test.go     what must hold
 
 const (

@@ -49,7 +49,7 @@ func baseDemands(c *cli.Config) []demand {
 		return own("", resource, created, "create")
 	}
 	return []demand{
-		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update", "patch")),
+		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update")),
 		unnamed("configmaps", "the ConfigMap with values, if it does not exist"),
 		unnamed("secrets", "the Secret with the last valid content of the ConfigMap, if it does not exist"),
 		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
@@ -57,7 +57,7 @@ func baseDemands(c *cli.Config) []demand {
 		// is separate so that it stays when a person narrows that rule, because the records are
 		// elsewhere.
 		named(c.SecretName(), own("", "secrets", "the Secret with values", "get", "list", "watch", "update")),
-		own("", "events", "Events on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
+		own("", "events", "Events on the ConfigMap and on the Pod of the operator", "create", "patch"),
 		own("", "pods", "the Pod of the operator, to record Events on it", "get"),
 		named(cli.LeaseName, own("coordination.k8s.io", "leases", "the Lease of the leader", "get", "update")),
 		own("coordination.k8s.io", "leases", "the Lease of the leader, if it does not exist", "create"),

@@ -19,7 +19,7 @@ func groups() map[string]string {
 	return map[string]string{
 		"module": "Show modules of the running operator: their state, values, snapshots, manifests",
 		"global": "Show the global values and hooks of the running operator",
-		"hook":   "Run a hook manually, or show the hooks of the running operator",
+		"hook":   "Show the hooks of the running operator",
 		"queue":  "Show the queues of the running operator",
 		"values": "Check, explain and change values",
 		"config": "Show or change parameters of the running operator",
@@ -216,7 +216,9 @@ func Remove(root *cobra.Command) {
 		{"progress", "wait, or status --watch"}, {"history", "helm history MODULE -n NAMESPACE"},
 		{"diff", "module render MODULE --diff, or helm get manifest MODULE -n NAMESPACE --revision N"},
 		{"log", "config set log.level LEVEL [DURATION]"},
-		{"hook config", "lint MODULE, or PATH --config"}, {"values diff", "values explain MODULE PATH"}, {"module graph", "module list, in the order in which modules run"},
+		{"hook config", "lint MODULE, or PATH --config"},
+		{"hook run", "test MODULE --verbose, or PATH with the variables of a run"},
+		{"values diff", "values explain MODULE PATH"}, {"module graph", "module list, in the order in which modules run"},
 	} {
 		parent, name := root, r[0]
 		if group, sub, ok := strings.Cut(r[0], " "); ok {

@@ -1,6 +1,6 @@
 // Package charts reads the charts of modules from their directories, and keeps each until one of
-// its files changes. It also answers what can be known of a chart without rendering it: whether
-// values fit its schemas, and which values its templates read. Rendering does not belong here.
+// its files changes. It also answers what can be known of a chart without rendering it: its definitions, its
+// values with those of subcharts, whether they fit its schemas. Rendering does not belong here.
 package charts
 
 import (
