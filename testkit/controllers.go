@@ -77,7 +77,7 @@ func (c *controllers) finish(name string) {
 	if object := c.Cluster.Server.Object("batch/v1", "Job", "default", name); object != nil {
 		// They fail only after a mistake in testdata/usual.yaml.
 		_ = unstructured.SetNestedField(object, false, "spec", "suspend")
-		_ = c.Cluster.Apply(object)
+		_ = c.Cluster.Server.Apply(object)
 	}
 }
 
@@ -102,7 +102,7 @@ func (c *controllers) assess(name string) error {
 	}
 	status["conditions"] = []any{progress, map[string]any{"type": "Available", "status": "True"}}
 	object["status"] = status
-	return c.Cluster.Apply(object)
+	return c.Cluster.Server.Apply(object)
 }
 
 // stepHealth says how the Deployment of a release is from now on: RELEASE-b STATE.

@@ -92,7 +92,9 @@ func inputSteps() map[string]step {
 			data, err := p.disk.file(name)
 			return errors.Join(err, p.applyYAML(data))
 		},
-		"object":       func(p *player, rest string) error { return p.Cluster.Apply(scenario.ParseReference(rest).Object()) },
+		"object": func(p *player, rest string) error {
+			return p.Cluster.Server.Apply(scenario.ParseReference(rest).Object())
+		},
 		"objects":      stepObjects,
 		"delete":       func(p *player, rest string) error { return p.Cluster.Delete(scenario.ParseReference(rest)) },
 		"kind":         stepKind,
@@ -216,7 +218,7 @@ func (p *player) applyYAML(text []byte) error {
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 			return err
 		}
-		if err := p.Cluster.Apply(object); err != nil {
+		if err := p.Cluster.Server.Apply(object); err != nil {
 			return err
 		}
 	}
@@ -226,7 +228,7 @@ func (p *player) applyYAML(text []byte) error {
 func stepObjects(p *player, rest string) error {
 	name, n, err := nameAnd(strconv.Atoi, rest)
 	for i := 0; i < n && err == nil; i++ {
-		err = p.Cluster.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
+		err = p.Cluster.Server.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
 	}
 	return err
 }
@@ -235,7 +237,7 @@ func stepObjects(p *player, rest string) error {
 func stepKind(p *player, kind string) error {
 	const group = "testkit.example.org"
 	plural := strings.ToLower(kind) + "s"
-	return p.Cluster.Apply(map[string]any{
+	return p.Cluster.Server.Apply(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": plural + "." + group},
 		"spec": map[string]any{

@@ -193,22 +193,7 @@ func (c *Cluster) Change(r Reference, change func(u *unstructured.Unstructured))
 		u.Object = r.Object()
 	}
 	change(u)
-	return c.Apply(u.Object)
-}
-
-// Apply creates an object or replaces it, status and all, as no client could. One without
-// apiVersion is of the first kind of its name; the kind may then be any name of it, such as deploy.
-func (c *Cluster) Apply(object map[string]any) error {
-	if _, ok := object["apiVersion"]; !ok {
-		word, _ := object["kind"].(string)
-		apiVersion, kind, found := c.Server.Kind(word)
-		if !found {
-			return fmt.Errorf("there is no kind %q; the step 'kind %s' creates it", word, word)
-		}
-		object = maps.Clone(object)
-		object["apiVersion"], object["kind"] = apiVersion, kind
-	}
-	return c.Server.Apply(object)
+	return c.Server.Apply(u.Object)
 }
 
 // Delete removes an object. It is an error when there is none.
