@@ -73,7 +73,7 @@ func (s *Stage) Play(t *testing.T, script string, seed uint64) *Played {
 			}
 		}
 		played.look(p) // before the end stops the operator
-		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
+		played.Trace = strings.ReplaceAll(p.Trace.String()+"\n", s.disk.dir, "$DIR")
 	})
 	return played
 }
@@ -96,7 +96,6 @@ type player struct {
 
 	options   shared.World // of all operators of the play, with what steps ask for
 	hookWaits bool         // Helm hooks do: what follows a wait may run outside of the main queue
-	unordered bool         // traces are sorted within an instant
 	respawn   bool         // an operator that was killed is started again at the next step
 }
 

@@ -49,11 +49,10 @@ func processSteps() map[string]step {
 			p.advance(d)
 			return err
 		},
-		"calm":      stepCalm,
-		"kill":      func(p *player, _ string) error { p.markDead(); return nil },
-		"crash":     stepCrash,
-		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
-		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
+		"calm":    stepCalm,
+		"kill":    func(p *player, _ string) error { p.markDead(); return nil },
+		"crash":   stepCrash,
+		"respawn": func(p *player, _ string) error { p.respawn = true; return nil },
 		// Before the start:
 		"isolate": func(p *player, _ string) error { p.options.Isolate = true; return nil },
 		"width":   func(p *player, text string) (err error) { p.options.Width, err = strconv.Atoi(text); return err },
