@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -38,7 +39,7 @@ func (c crashes) observe(receiver *actor.PID, message any) (handled func()) {
 			return
 		}
 		_, path, _ := strings.Cut(receiver.Id, "/")
-		name := messageName(message)
+		name := reflect.Indirect(reflect.ValueOf(message)).Type().Name() // those of the library are pointers
 		for _, who := range []string{cmp.Or(path, "root"), "*"} {
 			if point := who + " " + when + " " + name; c[point] {
 				delete(c, point)
@@ -48,10 +49,4 @@ func (c crashes) observe(receiver *actor.PID, message any) (handled func()) {
 	}
 	crash("over")
 	return func() { crash("after") }
-}
-
-// messageName is the type of a message without its package.
-func messageName(message any) string {
-	name := fmt.Sprintf("%T", message)
-	return name[strings.LastIndex(name, ".")+1:]
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"addon-operator/hooks"
 )
 
@@ -81,9 +83,7 @@ func (s *script) enabled(seen any) bool {
 	if s.EnabledBy == "" {
 		return s.Enabled == "true"
 	}
-	for part := range strings.SplitSeq(s.EnabledBy, ".") {
-		object, _ := seen.(map[string]any)
-		seen = object[part]
-	}
-	return seen != false
+	values, _ := seen.(map[string]any)
+	wanted, there, _ := unstructured.NestedBool(values, strings.Split(s.EnabledBy, ".")...)
+	return wanted || !there
 }

@@ -175,15 +175,12 @@ func (r Reference) String() string {
 
 // Object is an object that has nothing but its name.
 func (r Reference) Object() map[string]any {
-	meta := map[string]any{"name": r.Name}
-	if r.Namespace != "" {
-		meta["namespace"] = r.Namespace
-	}
-	object := map[string]any{"kind": r.Kind, "metadata": meta}
+	u := unstructured.Unstructured{Object: map[string]any{"kind": r.Kind, "metadata": map[string]any{"name": r.Name}}}
+	u.SetNamespace(r.Namespace)
 	if r.APIVersion != "" {
-		object["apiVersion"] = r.APIVersion
+		u.SetAPIVersion(r.APIVersion)
 	}
-	return object
+	return u.Object
 }
 
 // Change changes an object as a person would; it is created when there is none.
