@@ -7,14 +7,11 @@ import (
 	_ "embed" // the usual chart
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm"
 
@@ -153,10 +150,7 @@ func stepRelease(byPerson bool) step {
 			return err
 		}
 		record := scenario.ParseReference("Secret " + scenario.Namespace + "/sh.helm.release.v1." + name + ".v1")
-		return p.Cluster.Change(record, func(u *unstructured.Unstructured) {
-			labels := u.GetLabels()
-			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "module") })
-			u.SetLabels(labels)
-		})
+		labels := map[string]any{"owner": "helm", "name": name, "status": "deployed", "version": "1"}
+		return p.Cluster.Set(record, labels, "metadata", "labels")
 	}
 }

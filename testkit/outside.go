@@ -28,6 +28,7 @@ type outside struct {
 // API whose server does not answer.
 const (
 	faultOfCRDs    = "crds "
+	faultOfJobs    = "job "     // of Helm hooks
 	faultOfObjects = "objects " // all object patches; there is no name
 	faultOfModules = "modules "
 	panics         = "panic "

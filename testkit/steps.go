@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -106,9 +105,9 @@ func inputSteps() map[string]step {
 			p.options.ModuleObjects = p.modules
 			return p.applyYAML(deploy.ModuleCRD)
 		},
-		"module-suspend": onModuleObject(suspend),
-		"module-request": onModuleObject(annotate(kube.RequestedAtAnnotation)),
-		"module-retry":   onModuleObject(annotate(kube.RetryRequestedAtAnnotation)),
+		"module-suspend": suspendModule,
+		"module-request": annotateModule(kube.RequestedAtAnnotation),
+		"module-retry":   annotateModule(kube.RetryRequestedAtAnnotation),
 	}
 }
 
@@ -120,7 +119,7 @@ func faultSteps() map[string]step {
 		"away-helm":  failing(away+scenario.FaultOfHelm, ""),
 		"panic":      failing(panics+scenario.FaultOfHook, ""),
 		"health":     stepHealth,
-		"hook-waits": stepHookWaits,
+		"hook-waits": slowing(faultOfJobs, ""),
 		"change":     stepChange,
 	}
 	for word, kind := range map[string]string{"": scenario.FaultOfHook, "-helm": scenario.FaultOfHelm, "-objects": faultOfObjects, "-crds": faultOfCRDs, "-modules": faultOfModules} {
@@ -270,9 +269,7 @@ func stepRefuse(p *player, rest string) error {
 // stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
 func stepChange(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
-	return p.Cluster.Change(scenario.ParseReference("ConfigMap default/"+name), func(u *unstructured.Unstructured) {
-		_ = unstructured.SetNestedField(u.Object, text, "data", "values") // the chart has written a map
-	})
+	return p.Cluster.Set(scenario.ParseReference("ConfigMap default/"+name), text, "data", "values")
 }
 
 // stepWhy prints why a module is off, or the causes of its last run.
