@@ -7,6 +7,7 @@ import (
 	_ "embed" // the usual chart
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,11 +86,8 @@ func (d *disk) write(name string, data []byte) error {
 		if !bytes.Contains(data, []byte("version:")) {
 			data = append(slices.Clip(data), "apiVersion: v2\nversion: 0.1.0\n"...)
 		}
-		own := false
-		for file := range d.files {
-			own = own || strings.HasPrefix(file, dir+"templates/")
-		}
-		if !own {
+		own := func(file string) bool { return strings.HasPrefix(file, dir+"templates/") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(d.files)), own) {
 			if err := d.put(dir+"templates/usual.yaml", usualChart, mode); err != nil {
 				return err
 			}

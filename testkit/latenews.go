@@ -14,13 +14,14 @@ type lateNews struct {
 // deliver is the Deliver of scenario.Cluster.
 func (l *lateNews) deliver(event func()) {
 	l.mu.Lock()
-	if l.holding {
+	holding := l.holding
+	if holding {
 		l.held = append(l.held, event)
-		l.mu.Unlock()
-		return
 	}
 	l.mu.Unlock()
-	event()
+	if !holding {
+		event()
+	}
 }
 
 // hold keeps all events from now on, or delivers what was kept, in order, and keeps nothing any more.

@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,17 +50,11 @@ func lifecycle(t *testing.T, path string, archive *txtar.Archive) {
 	golden.Part(t, path, archive, "script", played.Trace)
 }
 
-// scriptLines are the steps and comments of a script. In one with effects, as files have it, a step begins with >.
+// scriptLines are the steps, which may be without >, and the comments of a script. Lines of a trace begin with spaces or
+// with a digit.
 func scriptLines(script string) (lines []string) {
-	withEffects := strings.HasPrefix(script, heading) || strings.Contains(script, "\n"+heading)
-	for line := range strings.Lines(script) {
-		line = strings.TrimRight(line, "\n")
-		step, isStep := strings.CutPrefix(line, heading)
-		if isStep || strings.HasPrefix(line, comment) || !withEffects {
-			if line = strings.TrimSpace(step); line != "" {
-				lines = append(lines, line)
-			}
-		}
+	for _, line := range regexp.MustCompile(`(?m)^(?:> *)?([a-z#].*)$`).FindAllStringSubmatch(script, -1) {
+		lines = append(lines, strings.TrimSpace(line[1]))
 	}
 	return lines
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"addon-operator/actors/scenario"
@@ -128,10 +127,7 @@ type lastValid struct {
 // Write implements shared.LastValid.
 func (v *lastValid) Write(ctx context.Context, kept kube.LastValid) error {
 	err := v.LastValidStore.Write(ctx, kept)
-	line := fmt.Sprintf("last valid values: operator keeps %q", kept.Config)
-	if len(kept.Secret) > 0 || strings.Contains(v.said, "Secret") {
-		line += fmt.Sprintf(" and of the Secret %q", kept.Secret)
-	}
+	line := fmt.Sprintf("last valid values: operator keeps %q and of the Secret %q", kept.Config, kept.Secret)
 	if err == nil && line != v.said {
 		v.said = line
 		v.trace.AddLine(line)

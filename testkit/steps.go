@@ -48,7 +48,6 @@ func processSteps() map[string]step {
 			p.advance(d)
 			return err
 		},
-		"calm":    stepCalm,
 		"kill":    func(p *player, _ string) error { p.markDead(); return nil },
 		"crash":   stepCrash,
 		"respawn": func(p *player, _ string) error { p.respawn = true; return nil },
@@ -62,7 +61,7 @@ func processSteps() map[string]step {
 		"allow-purge": func(p *player, _ string) error { p.options.AllowPurge = true; return nil },
 		"last-valid": func(p *player, _ string) error {
 			store := p.Cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName)
-			p.options.LastValid = &lastValid{store, p.Trace, "last valid values: operator keeps map[]"}
+			p.options.LastValid = &lastValid{store, p.Trace, "last valid values: operator keeps map[] and of the Secret map[]"}
 			return nil
 		},
 		"drift": func(p *player, rest string) (err error) {
@@ -173,18 +172,6 @@ func shownSteps() map[string]step {
 	}
 }
 
-// stepCalm lets time pass, a millisecond at a time, until no queue has a task. That it does not
-// come to this is no error: the queues are then in the trace, or the model reports them.
-func stepCalm(p *player, text string) error {
-	longest, err := time.ParseDuration(text)
-	for began := time.Now(); err == nil; p.advance(time.Millisecond) {
-		if new(Played).look(p) || time.Since(began) > longest {
-			break
-		}
-	}
-	return err
-}
-
 // configMapFile reads a file with the content of a ConfigMap: a map of key to text.
 func (p *player) configMapFile(name string) (data map[string]string, err error) {
 	text, err := p.disk.file(name)
@@ -211,16 +198,12 @@ func keyAndText(rest string) map[string]*string {
 }
 
 func (p *player) applyYAML(text []byte) error {
-	for doc := range strings.SplitSeq(string(text), "\n---\n") {
-		var object map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
-			return err
-		}
-		if err := p.Cluster.Server.Apply(object); err != nil {
-			return err
-		}
+	documents, err := values.ParseYAMLDocuments(text)
+	for _, d := range documents {
+		object, _ := d.Tree.(map[string]any)
+		err = errors.Join(err, p.Cluster.Server.Apply(object))
 	}
-	return nil
+	return err
 }
 
 func stepObjects(p *player, rest string) error {

@@ -96,17 +96,14 @@ const placeholder = "placeholder"
 // Kubeconfig returns the path of a file for clients of the proxy. They need no credentials.
 func (p *Proxy) Kubeconfig(t testing.TB) string {
 	t.Helper()
-	config := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"proxy": {
-			Server:                   p.server.URL,
-			CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}),
-		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{placeholder: {Token: placeholder}},
-		Contexts:       map[string]*clientcmdapi.Context{"proxy": {Cluster: "proxy", AuthInfo: placeholder}},
-		CurrentContext: "proxy",
-	}
+	config := clientcmdapi.NewConfig()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: p.server.URL, CertificateAuthorityData: certificate}
+	config.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: placeholder}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
+	config.CurrentContext = "proxy"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(config, path); err != nil {
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
 	return path
