@@ -143,7 +143,7 @@ configmap-set aEnabled false
 advance 10s
 configmap-set aEnabled true
 advance 1m
-calm 1m
+advance 1m
 -- global-hooks/g.sh --
 #!testkit
 config: {configVersion: v1, onStartup: 1, afterAll: 1, kubernetes: [{name: nodes, kind: Node, queue: nodes}]}

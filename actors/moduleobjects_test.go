@@ -24,15 +24,15 @@ func TestWritesOfModuleObjects(t *testing.T) {
 	}
 	stage := testkit.NewStage(t, txtar.Parse([]byte("-- modules/values.yaml --\n"+enabled.String()+charts.String())))
 	steps := []string{
-		"module-objects", "start", "advance 1m", "calm 1s", // created, and shown
-		"advance 30m", "calm 1s", // idle
-		"configmap-set m007 x: 1", "advance 1m", "calm 1s", // one module
-		"configmap-set global x: 1", "advance 1m", "calm 1s", // all
-		"health m003-b Failed", "advance 1m", "health m003-b Current", "advance 10m", "calm 1s",
-		"slow-helm m010 600ms", "slow-helm m011 700ms", "stop", "start", "advance 1m", "calm 1s",
+		"module-objects", "start", "advance 1m", "#", // created, and shown
+		"advance 30m", "#", // idle
+		"configmap-set m007 x: 1", "advance 1m", "#", // one module
+		"configmap-set global x: 1", "advance 1m", "#", // all
+		"health m003-b Failed", "advance 1m", "health m003-b Current", "advance 10m", "#",
+		"slow-helm m010 600ms", "slow-helm m011 700ms", "stop", "start", "advance 1m", "#",
 	}
 	written := regexp.MustCompile(`(?m)^ +\S+ {2}object (\w+): `)
-	parts := strings.Split(stage.Play(t, strings.Join(steps, "\n"), 0).Trace, "> calm 1s\n")
+	parts := strings.Split(stage.Play(t, strings.Join(steps, "\n"), 0).Trace, "#\n")
 	for i, want := range []struct {
 		when      string
 		all, most int

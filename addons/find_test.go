@@ -53,9 +53,7 @@ func TestNamesOfModules(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			m := tree.Modules[0]
 			if m.Name != want.name || m.Key != want.key || m.Order != want.order || m.Base != base {
 				t.Errorf("got %s, %s, %d, %s", m.Name, m.Key, m.Order, m.Base)
@@ -159,9 +157,7 @@ func TestEntriesOfARoot(t *testing.T) {
 func TestShownPaths(t *testing.T) {
 	one := addons.Dirs{Modules: []string{"/a/modules"}, Global: "/a/global-hooks"}
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		dirs       addons.Dirs
 		path, want string
@@ -205,9 +201,7 @@ func TestSeveralRoots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, err := addons.Load(addons.Dirs{Modules: c.roots, Global: filepath.Join(root, "global")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			expectNames(t, tree, c.want...)
 			if got := module(t, tree, "dns").Dir; got != filepath.Join(root, c.dns) {
 				t.Errorf("dns lies in %s", got)
@@ -224,9 +218,7 @@ func TestRelativeDirectories(t *testing.T) {
 	root := disk(t, map[string]string{"modules/010-dns/": "", "global/hooks/": ""})
 	t.Chdir(root)
 	tree, err := addons.Load(addons.Dirs{Modules: []string{"modules"}, Global: "global"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{tree.Modules[0].Dir, tree.Modules[0].Root, tree.Global.Dir, tree.Global.HooksDir} {
 		if !filepath.IsAbs(path) {
 			t.Errorf("%s is relative", path)
@@ -278,16 +270,12 @@ func TestEmptyRoots(t *testing.T) {
 	}
 	d.Modules = at("full", "same", "none", "files")
 	tree, err := addons.Load(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := at("none", "files"); !slices.Equal(tree.Empty, want) {
 		t.Errorf("empty are %q, want %q", tree.Empty, want)
 	}
 	write(t, root, "none/b/", "")
-	if err := os.Remove(filepath.Join(root, "same", "a")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(root, "same", "a")))
 	if tree, err = tree.Refresh(d); err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,7 @@ func write(t *testing.T, root, name, content string) {
 	if strings.HasSuffix(name, "/") {
 		dir = path
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o700))
 	var err error
 	switch target, link := strings.CutPrefix(content, "-> "); {
 	case strings.HasSuffix(name, "/"):
@@ -41,9 +39,7 @@ func write(t *testing.T, root, name, content string) {
 	default:
 		err = os.WriteFile(path, []byte(content), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // dirs are the options for a disk with one root of modules.
@@ -57,9 +53,7 @@ func load(t *testing.T, files map[string]string) (tree *addons.Tree, root string
 	root = disk(t, files)
 	write(t, root, "global/", "")
 	tree, err := addons.Load(dirs(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tree, root
 }
 

@@ -19,9 +19,7 @@ func layers(t *testing.T, root string, static []values.Layer) (list []string) {
 	t.Helper()
 	for _, l := range static {
 		text, err := values.JSON(l.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		list = append(list, strings.TrimPrefix(l.Source, root+"/")+" "+string(text))
 	}
 	return list
@@ -37,9 +35,7 @@ func TestStaticValues(t *testing.T) {
 		"global/":               "",
 	})
 	tree, err := addons.Load(addons.Dirs{Modules: []string{filepath.Join(root, "a"), filepath.Join(root, "b")}, Global: filepath.Join(root, "global")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dns := module(t, tree, "dns")
 	if got, want := layers(t, root, dns.Static), []string{`a/values.yaml {"a":1}`, `b/values.yaml {"b":2}`, `a/010-dns/values.yaml {"c":3}`}; !slices.Equal(got, want) {
 		t.Errorf("layers of dns: %q, want %q", got, want)
@@ -190,13 +186,9 @@ func TestEnabledScript(t *testing.T) {
 		"modules/050-gone/enabled":  "-> nowhere",
 		"modules/060-dir/enabled/":  "",
 	})
-	if err := syscall.Mkfifo(filepath.Join(root, "modules/070-pipe/enabled"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(root, "modules/070-pipe/enabled"), 0o700))
 	tree, err := addons.Load(dirs(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, want := range map[string]string{
 		"none": "", "good": "modules/020-good/enabled", "plain": "", "link": "modules/040-link/enabled", "gone": "", "dir": "", "pipe": "",
 	} {
@@ -221,13 +213,9 @@ func TestRefresh(t *testing.T) {
 	write(t, root, "modules/values.yaml", "- broken")
 	write(t, root, "modules/015-fresh/values.yaml", "fresh: {own: 2}")
 	write(t, root, "modules/notes.txt", "")
-	if err := os.RemoveAll(filepath.Join(root, "modules/020-web")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(root, "modules/020-web")))
 	next, err := tree.Refresh(dirs(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectNames(t, next, "dns", "fresh")
 	expectNames(t, tree, "dns", "web") // the old tree may still be in use
 	expectWarnings(t, next, "notes.txt", "values file values.yaml: must be a map", "module dns: changed on disk, but not in force; the last version that loaded stays")
@@ -250,13 +238,9 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	write(t, root, "modules/015-fresh/values.yaml", "fresh: 5")
 	write(t, root, "modules/015-Wrong/", "")
 	write(t, root, "modules/010-dns/openapi/values.yaml", "{")
-	if err := os.Rename(filepath.Join(root, "modules/010-dns"), filepath.Join(root, "modules/030-dns")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(root, "modules/010-dns"), filepath.Join(root, "modules/030-dns")))
 	next, err := tree.Refresh(dirs(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectNames(t, next, "web", "dns")
 	dns := module(t, next, "dns")
 	if !strings.Contains(dns.Stale(), "030-dns/openapi/values.yaml") || len(dns.Static) != 1 || len(dns.Flags) != 1 || dns.Base != "030-dns" {
@@ -324,9 +308,7 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	if got := last.Unloaded(dirs(root)); !strings.Contains(got[""], " values.yaml") || !strings.Contains(got[""], "/global") {
 		t.Errorf("what was refused is another one: %q", got)
 	}
-	if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(root, "modules")))
 	if got := next.Unloaded(dirs(root)); !strings.Contains(got[""], "does not exist") || got["dns"] == "" {
 		t.Errorf("without the modules directory: %q", got)
 	}
@@ -335,9 +317,7 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 // A root that cannot be read says nothing about its modules.
 func TestRefreshWithoutItsRoot(t *testing.T) {
 	tree, root := load(t, map[string]string{"modules/010-dns/": ""})
-	if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(root, "modules")))
 	if next, err := tree.Refresh(dirs(root)); next != nil || err == nil || !strings.Contains(err.Error(), "MODULES_DIR") {
 		t.Errorf("got %v, want MODULES_DIR", err)
 	}
@@ -346,13 +326,9 @@ func TestRefreshWithoutItsRoot(t *testing.T) {
 // A module whose number was changed is another directory, so it is read again.
 func TestRefreshAfterARenumbering(t *testing.T) {
 	tree, root := load(t, map[string]string{"modules/010-dns/values.yaml": "dns: {a: 1}", "modules/020-web/": ""})
-	if err := os.Rename(filepath.Join(root, "modules/010-dns"), filepath.Join(root, "modules/030-dns")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(root, "modules/010-dns"), filepath.Join(root, "modules/030-dns")))
 	next, err := tree.Refresh(dirs(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectNames(t, next, "web", "dns")
 	if m := module(t, next, "dns"); m.Order != 30 || m.Base != "030-dns" || len(m.Static) != 1 {
 		t.Errorf("after the change: %+v", m)
@@ -369,9 +345,7 @@ func TestProblemsOfModules(t *testing.T) {
 		"global/openapi/values.yaml":                 "{x-deckhouse-validations: []}",
 	})
 	tree, err := addons.Load(dirs(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := func(what string, got []string, parts ...string) {
 		t.Helper()
 		if len(got) != len(parts) {
@@ -398,9 +372,7 @@ func TestProblemsOfModules(t *testing.T) {
 	if got := module(t, tree, "dns").Problems(); len(got) != 2 || !strings.Contains(got[0], "030-dns is ignored") {
 		t.Errorf("dns after a reload: %q", got)
 	}
-	if err := os.Remove(filepath.Join(root, "modules/030-dns")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(root, "modules/030-dns")))
 	if tree, err = tree.Refresh(dirs(root)); err != nil {
 		t.Fatal(err)
 	}
@@ -451,15 +423,11 @@ func TestLoadWaitsForAWriter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				root := disk(t, map[string]string{"modules/010-dns/": "", "modules/values.yaml": "", "global/": ""})
 				began := time.Now()
-				if err := os.Chtimes(filepath.Join(root, "modules/values.yaml"), began, began.Add(-c.age)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chtimes(filepath.Join(root, "modules/values.yaml"), began, began.Add(-c.age)))
 				writer := time.AfterFunc(c.writes, func() { write(t, root, "modules/values.yaml", "dnsEnabled: true\n") })
 				defer writer.Stop()
 				tree, err := addons.Load(dirs(root))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got := len(module(t, tree, "dns").Flags); got != c.flags || time.Since(began) != c.takes {
 					t.Errorf("%d flags after %s, want %d after %s", got, time.Since(began), c.flags, c.takes)
 				}
@@ -511,14 +479,10 @@ func TestRefreshOfLostContent(t *testing.T) {
 			old := time.Now().Add(-time.Minute)
 			if name, content, _ := strings.Cut(c.write, "\n"); name != "" {
 				write(t, root, "modules/010-dns/"+name, content)
-				if err := os.Chtimes(filepath.Join(root, "modules/010-dns", name), old, old); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chtimes(filepath.Join(root, "modules/010-dns", name), old, old))
 			}
 			if c.remove != "" {
-				if err := os.RemoveAll(filepath.Join(root, "modules/010-dns", c.remove)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.RemoveAll(filepath.Join(root, "modules/010-dns", c.remove)))
 			}
 			if strings.HasSuffix(c.remove, "/") {
 				write(t, root, "modules/010-dns/"+c.remove, "")
@@ -547,9 +511,7 @@ func TestRefreshOfFilesThatAreNone(t *testing.T) {
 		"link":          func(t *testing.T, dir string) { write(t, dir, "templates/a.yaml", "-> nowhere") },
 		"link above it": func(t *testing.T, dir string) { write(t, dir, "templates", "-> nowhere") },
 		"named pipe": func(t *testing.T, dir string) {
-			if err := syscall.Mkfifo(filepath.Join(dir, "templates/a.yaml"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Mkfifo(filepath.Join(dir, "templates/a.yaml"), 0o600))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -558,14 +520,10 @@ func TestRefreshOfFilesThatAreNone(t *testing.T) {
 			if what == "link above it" {
 				gone = "templates"
 			}
-			if err := os.RemoveAll(filepath.Join(dir, gone)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(dir, gone)))
 			change(t, dir)
 			next, err := tree.Refresh(dirs(root))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if now := module(t, next, "dns"); !strings.Contains(now.Stale(), "010-dns/templates/a.yaml is not a file any more") || !now.Same(module(t, tree, "dns")) {
 				t.Errorf("it says %q", now.Stale())
 			}
@@ -578,11 +536,17 @@ func TestRefreshOfLostGlobalSchema(t *testing.T) {
 	tree, root := load(t, map[string]string{"modules/010-dns/": "", "global/openapi/values.yaml": "properties: {a: {default: {}}}"})
 	write(t, root, "global/openapi/values.yaml", "")
 	old := time.Now().Add(-time.Minute)
-	if err := os.Chtimes(filepath.Join(root, "global/openapi/values.yaml"), old, old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(filepath.Join(root, "global/openapi/values.yaml"), old, old))
 	next, err := tree.Refresh(dirs(root))
 	if err != nil || len(next.Global.Problems) != 1 || !strings.Contains(next.Global.Problems[0], "openapi/values.yaml is empty, but it had content") || !next.Global.Same(tree.Global) {
 		t.Errorf("%v, problems %q", err, next.Global.Problems)
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -22,9 +22,7 @@ func TestWatch(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(path, []byte(text), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, name := range []string{"one/modules/010-a/values.yaml", "two/modules/010-a/values.yaml", "volume/..1/values.yaml", "volume/..2/values.yaml", "global/h.sh"} {
 		write(name, "a: {}")
@@ -32,12 +30,8 @@ func TestWatch(t *testing.T) {
 	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
 	link := func(target, path string) {
 		t.Helper()
-		if err := os.Symlink(target, path+"-new"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+"-new", path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, path+"-new"))
+		must(t, os.Rename(path+"-new", path))
 	}
 	link("one", at("current"))
 	link("..1", at("volume", "..data"))

@@ -27,7 +27,7 @@ func called[T any](f func() T) (none T) {
 // they are what the audience of the tree may see.
 func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	all := map[string]supervisor.Status{}
-	walk(tree, func(n *supervisor.Node) {
+	supervisor.Walk(tree, func(n *supervisor.Node) {
 		if n.Status != nil {
 			all[n.Path] = n.Status
 		}
@@ -124,7 +124,7 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 // the name of the hook alone, which for a hook of a module begins with the module's directory.
 func (s owners) addProblems(all []view.HookInfo) {
 	byHook := map[string][]string{}
-	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
+	supervisor.Walk(s.Inspector.Tree(), func(n *supervisor.Node) {
 		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
 			for _, b := range reporter.Monitors().Bindings {
 				if problem := view.BindingProblem(b); problem != "" {

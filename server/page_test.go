@@ -102,9 +102,7 @@ func TestPagesWriteNothing(t *testing.T) {
 func BenchmarkLivePage(b *testing.B) {
 	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
 	root, err := system.Spawn("operator", func() actor.Actor { return child{system} })
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer system.Actors.Root.Stop(root)
 	for i := range 500 {
 		system.Send(system.PID("operator"), spawnNamed{fmt.Sprintf("module/m%d", i), view.ModuleStatus{

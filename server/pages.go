@@ -15,14 +15,6 @@ import (
 	"addon-operator/supervisor"
 )
 
-// walk visits all actors of a dump, a parent before its children.
-func walk(nodes []*supervisor.Node, visit func(*supervisor.Node)) {
-	for _, n := range nodes {
-		visit(n)
-		walk(n.Children, visit)
-	}
-}
-
 // tree is the dump as an audience may see it. For the public it removes all that may hold output of
 // hooks or Helm, or values (J7): new fields of a status that may do so must be removed here, too.
 //
@@ -34,7 +26,7 @@ func (s Source) tree(who audience) []*supervisor.Node {
 	if who == insider {
 		return tree
 	}
-	walk(tree, func(n *supervisor.Node) {
+	supervisor.Walk(tree, func(n *supervisor.Node) {
 		n.LastFailure, n.Stack = "", ""
 		switch status := n.Status.(type) {
 		case supervisor.RunStatus:
@@ -108,7 +100,7 @@ type namedQueue struct {
 // started, or that waits, has none.
 func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervisor.RunStatus) {
 	runs = map[string]supervisor.RunStatus{}
-	walk(tree, func(n *supervisor.Node) {
+	supervisor.Walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
 		case view.QueueStatus:
 			_, name, _ := strings.Cut(n.Path, "/queue/")
@@ -173,7 +165,7 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 // writeConditions writes what readiness depends on, a line for each, in the order of the tree. A
 // Reporter computes its status when it is asked, because it changes without a message.
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
-	walk(tree, func(n *supervisor.Node) {
+	supervisor.Walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
 		case view.OperatorReporter:
 			if text := s.Operator().String(); text != "" {

@@ -81,43 +81,29 @@ func TestCertificateFiles(t *testing.T) {
 	write := func() {
 		t.Helper()
 		made, err := SelfSigned()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		certificate, _ := made() // it is made already
 		private, err := x509.MarshalECPrivateKey(certificate.PrivateKey.(*ecdsa.PrivateKey))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}, key: {Type: "EC PRIVATE KEY", Bytes: private}} {
-			if err := os.WriteFile(path+".new", pem.EncodeToMemory(block), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(path+".new", path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path+".new", pem.EncodeToMemory(block), 0o600))
+			must(t, os.Rename(path+".new", path))
 		}
 	}
 	write()
 	files, err := CertificateFiles(cert, key, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serial := func() string {
 		t.Helper()
 		shown, err := files()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return shown.Leaf.SerialNumber.String()
 	}
 	first := serial()
 	if serial() != first {
 		t.Error("it changes by itself")
 	}
-	if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cert, []byte("nonsense"), 0o600))
 	if serial() != first {
 		t.Error("nonsense takes the place of the certificate")
 	}
@@ -147,24 +133,18 @@ func FreeAddress(t *testing.T) string {
 // J11: the address speaks TLS, and nothing else.
 func TestServeTLS(t *testing.T) {
 	certificate, err := SelfSigned()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := FreeAddress(t)
 	s := Source{Authorize: func(context.Context, string, string, string) (int, string) { return http.StatusUnauthorized, "" }}
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
-	if err := ServeTLS(t.Context(), address, authorized(page, s.Authorize), certificate, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ServeTLS(t.Context(), address, authorized(page, s.Authorize), certificate, slog.New(slog.DiscardHandler)))
 	if err := ServeTLS(t.Context(), "127.0.0.1:0", page, nil, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no certificate is enough")
 	}
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 	for path, want := range map[string]int{"/readyz": 200, "/metrics": 401} {
 		resp, err := client.Get("https://" + address + path) //nolint:noctx // it is on this machine
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want || resp.ProtoMajor != 1 {
 			t.Errorf("%s: %s %s, want %d and HTTP/1.1", path, resp.Proto, resp.Status, want)
@@ -176,5 +156,13 @@ func TestServeTLS(t *testing.T) {
 		if resp.StatusCode == http.StatusOK {
 			t.Error("it answers without TLS")
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -62,14 +62,10 @@ func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "debug.socket")
 	for range 2 { // the second time over the remains of the first
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := server.Serve(ctx, "unix:"+path, http.HandlerFunc(hello), quiet()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Serve(ctx, "unix:"+path, http.HandlerFunc(hello), quiet()))
 		for file, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
 			info, err := os.Stat(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := info.Mode().Perm(); got != want {
 				t.Errorf("%s has mode %o, want %o", file, got, want)
 			}
@@ -87,21 +83,15 @@ func TestUnixSocket(t *testing.T) {
 func leaveSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 }
 
 // Only a socket is removed: a wrong path in an option must not cost somebody a file.
 func TestUnixSocketSparesFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precious")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	err := server.Serve(t.Context(), "unix:"+path, http.HandlerFunc(hello), quiet())
 	if err == nil || !strings.Contains(err.Error(), path+": bind: address already in use; remove what is there") {
 		t.Errorf("got %v", err)
@@ -113,9 +103,7 @@ func TestUnixSocketSparesFiles(t *testing.T) {
 
 func TestUnixSocketInAPlaceThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	err := server.Serve(t.Context(), "unix:"+file+"/debug.socket", http.HandlerFunc(hello), quiet())
 	if err == nil || !strings.HasPrefix(err.Error(), "debug socket: ") {
 		t.Errorf("got %v", err)
@@ -125,9 +113,7 @@ func TestUnixSocketInAPlaceThatCannotBe(t *testing.T) {
 // Somebody must see which address is taken, and what to do.
 func TestAddressInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	address := l.Addr().String()
 	err = server.Serve(t.Context(), address, http.HandlerFunc(hello), quiet())
@@ -144,9 +130,7 @@ func TestAddressInUse(t *testing.T) {
 // An operator that was killed a moment ago may still hold the address.
 func TestServeAwaitsItsAddress(t *testing.T) {
 	former, err := net.Listen("tcp", server.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	time.AfterFunc(50*time.Millisecond, func() { _ = former.Close() })
 	if err := server.Serve(t.Context(), former.Addr().String(), http.HandlerFunc(hello), slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
@@ -159,9 +143,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	log := &lockedBuffer{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := server.Serve(ctx, address, http.HandlerFunc(hello), slog.New(slog.NewTextHandler(log, nil))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Serve(ctx, address, http.HandlerFunc(hello), slog.New(slog.NewTextHandler(log, nil))))
 	if body, err := get("tcp", address); body != "hello" || err != nil {
 		t.Errorf("got %q, %v", body, err)
 	}
@@ -234,5 +216,13 @@ func TestDebugIsAskedByItsOwnName(t *testing.T) {
 		if w.Code != c.status {
 			t.Errorf("%s asked as %s: %d, want %d: %s", c.local, c.host, w.Code, c.status, w.Body)
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

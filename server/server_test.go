@@ -52,9 +52,7 @@ func withOperator(t *testing.T, play func(*operator)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &operator{t: t, system: supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})}
 		root, err := h.system.Spawn("operator", func() actor.Actor { return child{h.system} })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h.root = root
 		defer func() {
 			if err := h.system.Wait(t.Context(), root); err != nil {
@@ -221,9 +219,7 @@ func TestStatusConverge(t *testing.T) {
 				}
 				_, body := h.get(handler, "/status/converge?output=json")
 				var tree map[string]any
-				if err := json.Unmarshal([]byte(body), &tree); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal([]byte(body), &tree))
 				if got, _ := json.Marshal(tree); string(got) != c.json {
 					t.Errorf("got  %s\nwant %s", got, c.json)
 				}

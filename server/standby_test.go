@@ -90,14 +90,10 @@ func TestPagesOfALeader(t *testing.T) {
 func expectPage(t *testing.T, url string, status int, says string) {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if resp.StatusCode != status || !strings.Contains(string(body), says) {
 		t.Errorf("%s: %d, want %d with %q:\n%s", url, resp.StatusCode, status, says, body)
 	}

@@ -71,6 +71,14 @@ func (in *Inspector) Tree() []*Node {
 	return roots
 }
 
+// Walk visits all actors of a tree, a parent before its children.
+func Walk(nodes []*Node, visit func(*Node)) {
+	for _, n := range nodes {
+		visit(n)
+		Walk(n.Children, visit)
+	}
+}
+
 // Restarts is the number of restarts of all runs since the start; other actors are never restarted.
 func (in *Inspector) Restarts() int64 { return in.restarts.Load() }
 

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"addon-operator/helm"
 
 	"addon-operator/actors/scenario"
@@ -88,11 +86,8 @@ func (d *disk) write(name string, data []byte) error {
 		if !bytes.Contains(data, []byte("version:")) {
 			data = append(slices.Clip(data), "apiVersion: v2\nversion: 0.1.0\n"...)
 		}
-		own := false
-		for file := range d.files {
-			own = own || strings.HasPrefix(file, dir+"templates/")
-		}
-		if !own {
+		own := func(file string) bool { return strings.HasPrefix(file, dir+"templates/") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(d.files)), own) {
 			if err := d.put(dir+"templates/usual.yaml", usualChart, mode); err != nil {
 				return err
 			}
@@ -153,10 +148,7 @@ func stepRelease(byPerson bool) step {
 			return err
 		}
 		record := scenario.ParseReference("Secret " + scenario.Namespace + "/sh.helm.release.v1." + name + ".v1")
-		return p.Cluster.Change(record, func(u *unstructured.Unstructured) {
-			labels := u.GetLabels()
-			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "module") })
-			u.SetLabels(labels)
-		})
+		labels := map[string]any{"owner": "helm", "name": name, "status": "deployed", "version": "1"}
+		return p.Cluster.Set(record, labels, "metadata", "labels")
 	}
 }

@@ -3,13 +3,12 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-
-	"sigs.k8s.io/yaml"
 
 	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
@@ -57,11 +56,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	if s == nil {
 		return h.real.Configure(ctx, file, workingDir, scope)
 	}
-	text, err := yaml.Marshal(s.Config)
-	if err != nil {
-		return nil, err
-	}
-	config, err := hooks.ParseConfig(scope, text)
+	config, err := hooks.ParseConfig(scope, s.Config)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
 	}
@@ -100,25 +95,18 @@ func (h *Hooks) play(run hooks.Run, s *script, failed error) (result hooks.Resul
 			continue
 		}
 		all.Values = append(all.Values, step.Values...)
-		all.Values = append(all.Values, step.seen(c)...)
+		all.Values = append(all.Values, step.seen(c))
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
 	}
 	// By way of the text that a hook would write, so that it is checked as such a text is.
-	read := func(operations []any) (patch values.Patch) {
-		text, err := values.JSON(operations)
-		if err == nil && len(operations) > 0 {
-			patch, _, err = values.ParsePatch(text)
-		}
+	read := func(operations []json.RawMessage) values.Patch {
+		patch, _, err := values.ParsePatch(slices.Concat(operations...))
 		failed = cmp.Or(failed, err)
 		return patch
 	}
 	result.ValuesPatch, result.ConfigPatch = read(all.Values), read(all.Config)
-	for _, o := range all.Objects {
-		text, err := values.JSON(o)
-		result.ObjectPatches = append(result.ObjectPatches, text...)
-		failed = cmp.Or(failed, err)
-	}
+	result.ObjectPatches = slices.Concat(all.Objects...)
 	return result, failed
 }
 

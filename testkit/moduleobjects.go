@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"addon-operator/actors/scenario"
 	"addon-operator/kube"
 )
@@ -81,21 +79,17 @@ func reference(name string) scenario.Reference {
 	return scenario.ParseReference("Module " + scenario.Namespace + "/" + name)
 }
 
-// onModuleObject changes an object as a person does: NAME TEXT. One that does not exist is created, and belongs to the
+// annotateModule annotates an object as a person does: NAME TEXT. One that does not exist is created, and belongs to the
 // person: it is not marked as the operator's.
-func onModuleObject(change func(text string) func(u *unstructured.Unstructured)) step {
+func annotateModule(annotation string) step {
 	return func(p *player, rest string) error {
 		name, text, _ := strings.Cut(rest, " ")
-		return p.Cluster.Change(reference(name), change(text))
+		return p.Cluster.Set(reference(name), text, "metadata", "annotations", annotation)
 	}
 }
 
-func suspend(text string) func(u *unstructured.Unstructured) {
-	return func(u *unstructured.Unstructured) {
-		_ = unstructured.SetNestedField(u.Object, text != "false", "spec", "suspend") // spec is a map
-	}
-}
-
-func annotate(name string) func(string) func(*unstructured.Unstructured) {
-	return func(text string) func(*unstructured.Unstructured) { return scenario.Annotation(name, text) }
+// suspendModule does the same with spec.suspend: NAME [false].
+func suspendModule(p *player, rest string) error {
+	name, text, _ := strings.Cut(rest, " ")
+	return p.Cluster.Set(reference(name), text != "false", "spec", "suspend")
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"time"
 
 	"addon-operator/actors/scenario"
@@ -28,6 +28,7 @@ type outside struct {
 // API whose server does not answer.
 const (
 	faultOfCRDs    = "crds "
+	faultOfJobs    = "job "     // of Helm hooks
 	faultOfObjects = "objects " // all object patches; there is no name
 	faultOfModules = "modules "
 	panics         = "panic "
@@ -127,13 +128,43 @@ type lastValid struct {
 // Write implements shared.LastValid.
 func (v *lastValid) Write(ctx context.Context, kept kube.LastValid) error {
 	err := v.LastValidStore.Write(ctx, kept)
-	line := fmt.Sprintf("last valid values: operator keeps %q", kept.Config)
-	if len(kept.Secret) > 0 || strings.Contains(v.said, "Secret") {
-		line += fmt.Sprintf(" and of the Secret %q", kept.Secret)
-	}
+	line := fmt.Sprintf("last valid values: operator keeps %q and of the Secret %q", kept.Config, kept.Secret)
 	if err == nil && line != v.said {
 		v.said = line
 		v.trace.AddLine(line)
 	}
 	return err
+}
+
+// lateNews delivers the events of watches, or keeps them while news are late: then the
+// cluster has changed and lists show it, but no watch was notified. So is a real watch whose
+// connection is slow.
+type lateNews struct {
+	mu      sync.Mutex // never held while an event is delivered: its receiver may write to the cluster
+	holding bool
+	held    []func() // in the order of their changes
+}
+
+// deliver is the Deliver of scenario.Cluster.
+func (l *lateNews) deliver(event func()) {
+	l.mu.Lock()
+	holding := l.holding
+	if holding {
+		l.held = append(l.held, event)
+	}
+	l.mu.Unlock()
+	if !holding {
+		event()
+	}
+}
+
+// hold keeps all events from now on, or delivers what was kept, in order, and keeps nothing any more.
+func (l *lateNews) hold(holding bool) {
+	l.mu.Lock()
+	held := l.held
+	l.holding, l.held = holding, nil
+	l.mu.Unlock()
+	for _, event := range held {
+		event()
+	}
 }

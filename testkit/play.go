@@ -73,7 +73,7 @@ func (s *Stage) Play(t *testing.T, script string, seed uint64) *Played {
 			}
 		}
 		played.look(p) // before the end stops the operator
-		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
+		played.Trace = strings.ReplaceAll(p.Trace.String()+"\n", s.disk.dir, "$DIR")
 	})
 	return played
 }
@@ -94,10 +94,8 @@ type player struct {
 	crashes     crashes
 	kill        killState
 
-	options   shared.World // of all operators of the play, with what steps ask for
-	hookWaits bool         // Helm hooks do: what follows a wait may run outside of the main queue
-	unordered bool         // traces are sorted within an instant
-	respawn   bool         // an operator that was killed is started again at the next step
+	options shared.World // of all operators of the play, with what steps ask for
+	respawn bool         // an operator that was killed is started again at the next step
 }
 
 // newPlayer is called in the bubble: a goroutine that waits for a channel from outside of it would
@@ -219,7 +217,7 @@ func (p *player) start() error {
 // world is made again at each start, from what steps have set since.
 func (p *player) world() (shared.World, error) {
 	world := p.options
-	p.observer.oneByOne = !world.Isolate && world.Width <= 1 && !p.hookWaits
+	p.observer.oneByOne = !world.Isolate && world.Width <= 1
 	if err := p.releases.connect(world.Log); err != nil {
 		return world, err
 	}
@@ -260,5 +258,5 @@ func (p *player) end() {
 		p.t.Error(err)
 	}
 	time.Sleep(2 * time.Second) // the library throttles its dead letters by a goroutine that lives 1 s
-	p.controllers.end()
+	p.controllers.stop()
 }

@@ -25,8 +25,8 @@ type Played struct {
 	unusedCrashes []string // crashes of the script that did not happen
 }
 
-// look fills in what is there now; idle reports that no queue has a task.
-func (r *Played) look(p *player) (idle bool) {
+// look fills in what is there now.
+func (r *Played) look(p *player) {
 	phases, queues := map[string]view.Phase{}, map[string]string{}
 	var converge view.ConvergeStatus
 	var incomplete []string
@@ -57,5 +57,4 @@ func (r *Played) look(p *player) (idle bool) {
 	r.Left = fmt.Sprintf("converge: %s, ready %t, enabled %q\nphases: %v\nqueues: %v\nbindings: %q\n",
 		converge.Phase, converge.Ready, converge.Enabled, phases, queues, incomplete)
 	r.Left += fmt.Sprintf("releases: %v\nConfigMap: %v\n", p.releases.deployedValues(), p.Cluster.ConfigMap.Data())
-	return len(queues) == 0
 }

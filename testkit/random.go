@@ -86,8 +86,7 @@ func NewRandom(seed uint64) *Random {
 	return r
 }
 
-// last are the last steps. A schedule may just tick.
-const last = "advance 5m\ncalm 1s\n"
+const last = "advance 5m\n"
 
 func (r *Random) add(format string, args ...any) { r.Script += fmt.Sprintf(format, args...) + "\n" }
 

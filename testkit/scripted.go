@@ -2,10 +2,13 @@ package testkit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/hooks"
 )
@@ -27,7 +30,7 @@ const scripted = "#!testkit"
 
 // script is the YAML of a scripted hook.
 type script struct {
-	Config  map[string]any         `json:"config"`
+	Config  json.RawMessage        `json:"config"`
 	Runs    map[string]scriptedRun `json:"runs"`
 	Enabled string                 `json:"enabled"`
 	// EnabledBy is a path of values that decides instead of Enabled.
@@ -38,17 +41,17 @@ type script struct {
 // scriptedRun is what a hook does for one binding. A path is a JSON pointer into the values; "" for
 // none.
 type scriptedRun struct {
-	Values []any `json:"values"`
-	Config []any `json:"config"`
+	Values []json.RawMessage `json:"values"`
+	Config []json.RawMessage `json:"config"`
 	// Objects are what the hook writes to KUBERNETES_PATCH_PATH.
-	Objects []any `json:"objects"`
-	Times   int   `json:"times"` // in how many of its first runs; 0: in all
+	Objects []json.RawMessage `json:"objects"`
+	Times   int               `json:"times"` // in how many of its first runs; 0: in all
 	// Count is a path: the number of objects in all snapshots is written there.
 	Count string `json:"count"`
 }
 
-// seen are the operations on values that depend on the snapshots in the context of the run.
-func (s scriptedRun) seen(c hooks.Context) []any {
+// seen is the operation on values that depends on the snapshots in the context of the run.
+func (s scriptedRun) seen(c hooks.Context) json.RawMessage {
 	if s.Count == "" {
 		return nil
 	}
@@ -56,7 +59,7 @@ func (s scriptedRun) seen(c hooks.Context) []any {
 	for _, objects := range c.Snapshots {
 		n += len(objects)
 	}
-	return []any{map[string]any{"op": "add", "path": s.Count, "value": int64(n)}}
+	return fmt.Appendf(nil, `{"op": "add", "path": %q, "value": %d}`, s.Count, n)
 }
 
 // readScript returns nil for a file that is no scripted hook.
@@ -81,9 +84,7 @@ func (s *script) enabled(seen any) bool {
 	if s.EnabledBy == "" {
 		return s.Enabled == "true"
 	}
-	for part := range strings.SplitSeq(s.EnabledBy, ".") {
-		object, _ := seen.(map[string]any)
-		seen = object[part]
-	}
-	return seen != false
+	values, _ := seen.(map[string]any)
+	wanted, there, _ := unstructured.NestedBool(values, strings.Split(s.EnabledBy, ".")...)
+	return wanted || !there
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -49,11 +48,9 @@ func processSteps() map[string]step {
 			p.advance(d)
 			return err
 		},
-		"calm":      stepCalm,
-		"kill":      func(p *player, _ string) error { p.markDead(); return nil },
-		"crash":     stepCrash,
-		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
-		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
+		"kill":    func(p *player, _ string) error { p.markDead(); return nil },
+		"crash":   stepCrash,
+		"respawn": func(p *player, _ string) error { p.respawn = true; return nil },
 		// Before the start:
 		"isolate": func(p *player, _ string) error { p.options.Isolate = true; return nil },
 		"width":   func(p *player, text string) (err error) { p.options.Width, err = strconv.Atoi(text); return err },
@@ -64,7 +61,7 @@ func processSteps() map[string]step {
 		"allow-purge": func(p *player, _ string) error { p.options.AllowPurge = true; return nil },
 		"last-valid": func(p *player, _ string) error {
 			store := p.Cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName)
-			p.options.LastValid = &lastValid{store, p.Trace, "last valid values: operator keeps map[]"}
+			p.options.LastValid = &lastValid{store, p.Trace, "last valid values: operator keeps map[] and of the Secret map[]"}
 			return nil
 		},
 		"drift": func(p *player, rest string) (err error) {
@@ -92,7 +89,9 @@ func inputSteps() map[string]step {
 			data, err := p.disk.file(name)
 			return errors.Join(err, p.applyYAML(data))
 		},
-		"object":       func(p *player, rest string) error { return p.Cluster.Apply(scenario.ParseReference(rest).Object()) },
+		"object": func(p *player, rest string) error {
+			return p.Cluster.Server.Apply(scenario.ParseReference(rest).Object())
+		},
 		"objects":      stepObjects,
 		"delete":       func(p *player, rest string) error { return p.Cluster.Delete(scenario.ParseReference(rest)) },
 		"kind":         stepKind,
@@ -105,9 +104,9 @@ func inputSteps() map[string]step {
 			p.options.ModuleObjects = p.modules
 			return p.applyYAML(deploy.ModuleCRD)
 		},
-		"module-suspend": onModuleObject(suspend),
-		"module-request": onModuleObject(annotate(kube.RequestedAtAnnotation)),
-		"module-retry":   onModuleObject(annotate(kube.RetryRequestedAtAnnotation)),
+		"module-suspend": suspendModule,
+		"module-request": annotateModule(kube.RequestedAtAnnotation),
+		"module-retry":   annotateModule(kube.RetryRequestedAtAnnotation),
 	}
 }
 
@@ -119,7 +118,7 @@ func faultSteps() map[string]step {
 		"away-helm":  failing(away+scenario.FaultOfHelm, ""),
 		"panic":      failing(panics+scenario.FaultOfHook, ""),
 		"health":     stepHealth,
-		"hook-waits": stepHookWaits,
+		"hook-waits": slowing(faultOfJobs, ""),
 		"change":     stepChange,
 	}
 	for word, kind := range map[string]string{"": scenario.FaultOfHook, "-helm": scenario.FaultOfHelm, "-objects": faultOfObjects, "-crds": faultOfCRDs, "-modules": faultOfModules} {
@@ -173,18 +172,6 @@ func shownSteps() map[string]step {
 	}
 }
 
-// stepCalm lets time pass, a millisecond at a time, until no queue has a task. That it does not
-// come to this is no error: the queues are then in the trace, or the model reports them.
-func stepCalm(p *player, text string) error {
-	longest, err := time.ParseDuration(text)
-	for began := time.Now(); err == nil; p.advance(time.Millisecond) {
-		if new(Played).look(p) || time.Since(began) > longest {
-			break
-		}
-	}
-	return err
-}
-
 // configMapFile reads a file with the content of a ConfigMap: a map of key to text.
 func (p *player) configMapFile(name string) (data map[string]string, err error) {
 	text, err := p.disk.file(name)
@@ -211,22 +198,18 @@ func keyAndText(rest string) map[string]*string {
 }
 
 func (p *player) applyYAML(text []byte) error {
-	for doc := range strings.SplitSeq(string(text), "\n---\n") {
-		var object map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
-			return err
-		}
-		if err := p.Cluster.Apply(object); err != nil {
-			return err
-		}
+	documents, err := values.ParseYAMLDocuments(text)
+	for _, d := range documents {
+		object, _ := d.Tree.(map[string]any)
+		err = errors.Join(err, p.Cluster.Server.Apply(object))
 	}
-	return nil
+	return err
 }
 
 func stepObjects(p *player, rest string) error {
 	name, n, err := nameAnd(strconv.Atoi, rest)
 	for i := 0; i < n && err == nil; i++ {
-		err = p.Cluster.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
+		err = p.Cluster.Server.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
 	}
 	return err
 }
@@ -235,7 +218,7 @@ func stepObjects(p *player, rest string) error {
 func stepKind(p *player, kind string) error {
 	const group = "testkit.example.org"
 	plural := strings.ToLower(kind) + "s"
-	return p.Cluster.Apply(map[string]any{
+	return p.Cluster.Server.Apply(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": plural + "." + group},
 		"spec": map[string]any{
@@ -269,9 +252,7 @@ func stepRefuse(p *player, rest string) error {
 // stepChange changes the values in the ConfigMap of a release: OBJECT TEXT.
 func stepChange(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
-	return p.Cluster.Change(scenario.ParseReference("ConfigMap default/"+name), func(u *unstructured.Unstructured) {
-		_ = unstructured.SetNestedField(u.Object, text, "data", "values") // the chart has written a map
-	})
+	return p.Cluster.Set(scenario.ParseReference("ConfigMap default/"+name), text, "data", "values")
 }
 
 // stepWhy prints why a module is off, or the causes of its last run.

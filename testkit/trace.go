@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,38 +27,6 @@ const heading, comment = "> ", "#"
 // versions are numbers that would change the trace with each write before them, whatever for: the API server in memory
 // counts writes.
 var versions = regexp.MustCompile(`resourceVersion \d+`)
-
-// sortInstants sorts the neighbouring lines that have the same time; headings stay where they are.
-func sortInstants(trace string) string {
-	lines := strings.SplitAfter(trace, "\n")
-	for from := 0; from < len(lines); {
-		to := from + 1
-		for to < len(lines) && instant(lines[to]) != "" && instant(lines[to]) == instant(lines[from]) {
-			to++
-		}
-		slices.Sort(lines[from:to])
-		from = to
-	}
-	return strings.Join(lines, "")
-}
-
-// instant is the time of a line; a heading, and what continues a line, has none.
-func instant(line string) string {
-	before, _, ok := strings.Cut(line, "s  ")
-	if !ok || strings.HasPrefix(line, heading) || strings.HasPrefix(line, comment) {
-		return ""
-	}
-	return before
-}
-
-// traced returns the text of the whole trace.
-func (p *player) traced() string {
-	text := p.Trace.String() + "\n"
-	if p.unordered {
-		return sortInstants(text)
-	}
-	return text
-}
 
 // isMilestone reports whether a trace shows an Info message. The others say what hooks and Helm do,
 // which the trace has from themselves.

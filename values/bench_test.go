@@ -37,17 +37,11 @@ definitions:
   resources: {type: object, properties: {cpu: {type: string}, memory: {type: string}}}
 `
 	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{"values.yaml", []byte(schema)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	values, err = ParseYAML([]byte(text.String()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	size, err := JSON(values)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.SetBytes(int64(len(size)))
 	return values, schemas
 }
@@ -56,26 +50,18 @@ definitions:
 func BenchmarkMergeAndValidate1MB(b *testing.B) {
 	values, schemas := bigValues(b)
 	section, err := NewSection("m", schemas, Layer{Value: values})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for i := 0; b.Loop(); i++ {
 		changed, err := section.WithConfig(map[string]any{"touched": int64(i)}, Origin{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := changed.ValidateValues(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
+		must(b, changed.ValidateValues())
 	}
 }
 
 func BenchmarkPatch1MB(b *testing.B) {
 	values, schemas := bigValues(b)
 	section, err := NewSection("m", schemas, Layer{Value: values})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for i := 0; b.Loop(); i++ {
 		if _, err := section.Patch(Patch{add(pointer{"m", "touched"}, int64(i))}, Origin{}); err != nil {
 			b.Fatal(err)
@@ -86,9 +72,7 @@ func BenchmarkPatch1MB(b *testing.B) {
 func BenchmarkParseYAML1MB(b *testing.B) {
 	values, _ := bigValues(b)
 	text, err := YAML(values)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for b.Loop() {
 		if _, err := ParseYAML(text); err != nil {
 			b.Fatal(err)
@@ -114,13 +98,9 @@ func Benchmark200Modules(b *testing.B) {
 	var sections []*Section
 	for i := range 200 {
 		schemas, err := CompileSchemas(SchemaFile{"config-values.yaml", []byte(moduleSchema)}, SchemaFile{"values.yaml", []byte("x-extend: {schema: config-values.yaml}\n" + moduleSchema)})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		section, err := NewSection(fmt.Sprint("m", i), schemas, Layer{Value: map[string]any{"replicas": int64(2)}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		sections = append(sections, section)
 	}
 	for i := 0; b.Loop(); i++ {
@@ -154,12 +134,18 @@ func BenchmarkPatchOfThousandKeys(b *testing.B) {
 		patch = append(patch, add(pointer{"m", "found", fmt.Sprint("key", i)}, int64(i)))
 	}
 	section, err := NewSection("m", nil, Layer{Value: map[string]any{"found": map[string]any{}}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for b.Loop() {
 		if section, err = section.Patch(patch, Origin{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

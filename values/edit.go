@@ -230,8 +230,8 @@ func isNothing(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "" && node.Style == 0 && node.Anchor == ""
 }
 
-// Dotted writes a path as users write it: someModule.a["odd key"].
-func Dotted(path []string) string { return dotted(nil, path) }
+// Dotted writes a path as users write it: someModule.a["odd key"], of a tree that has lists: someList[0].
+func Dotted(tree any, path []string) string { return dotted(tree, path) }
 
 // MaskAt returns the value at a path with everything hidden that looks like a secret, also by a key
 // on the way to it (D38).

@@ -10,13 +10,9 @@ import (
 func edited(t *testing.T, text, path, value string) (string, error) {
 	t.Helper()
 	elements, err := ParsePath(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree, err := ParseYAML([]byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := Edit{Path: elements, Value: tree, Remove: value == ""}.Apply(map[string]string{"web": text})
 	if err != nil || e.Text == nil {
 		return "", err

@@ -35,9 +35,7 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 	for seed := range often[uint64](4000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		section, err := NewSection("m", nil, Layer{Value: randomMap(r, 3)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for range 5 {
 			o := randomRFCOperation(r, section.Merged())
 			changed, err := section.Patch(Patch{o}, Origin{})
@@ -54,9 +52,7 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 			section = changed
 			applied++
 			replayed, err := section.WithConfig(nil, Origin{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !reflect.DeepEqual(section.Merged(), replayed.Merged()) {
 				t.Fatalf("seed %d:\n merged %s\nreplayed %s\n%s", seed, jsonText(t, section.Merged()), jsonText(t, replayed.Merged()), operations(section.saved))
 			}

@@ -51,23 +51,15 @@ func TestScenariosOfLinkedModules(t *testing.T) {
 	root := t.TempDir()
 	files := map[string]string{"elsewhere/a/tests/a.yaml": "description: a", "elsewhere/one.yaml": "description: b", "modules/020-b/tests/none.yaml": "description: c"}
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 	}
 	for link, target := range map[string]string{"modules/010-a": "../elsewhere/a", "modules/020-b/tests/b.yaml": "../../../elsewhere/one.yaml", "modules/020-b/up": "../..", "modules/020-b/self": ".", "modules/030-none": "nowhere", ".link": "modules"} {
-		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
 	for _, dir := range []string{"modules", ".link"} {
 		found, err := Find(filepath.Join(root, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var names []string
 		for _, s := range found {
 			names = append(names, s.Name())
@@ -75,5 +67,13 @@ func TestScenariosOfLinkedModules(t *testing.T) {
 		if got := strings.Join(names, " "); got != "010-a/a 020-b/b 020-b/none" || filepath.Dir(filepath.Dir(filepath.Dir(found[0].Path()))) != filepath.Join(root, dir) {
 			t.Errorf("%s: found %s", dir, got)
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -105,11 +106,6 @@ func (s Settings) Data() map[string]string {
 	return s.content().Data
 }
 
-// change changes the object as a person would; it is created when there is none.
-func (s Settings) change(change func(u *unstructured.Unstructured)) error {
-	return s.cluster.Change(Reference{"v1", s.kind, Namespace, ConfigMapName}, change)
-}
-
 // Set replaces the content, as a person would. The data of a Secret are in base64, as in the API.
 func (s Settings) Set(data map[string]string) error {
 	texts := map[string]any{}
@@ -119,22 +115,17 @@ func (s Settings) Set(data map[string]string) error {
 		}
 		texts[key] = text
 	}
-	return s.change(func(u *unstructured.Unstructured) { u.Object["data"] = texts })
+	return s.set(texts, "data")
+}
+
+// set changes a field of the object, as a person would.
+func (s Settings) set(value any, fields ...string) error {
+	return s.cluster.Set(Reference{"v1", s.kind, Namespace, ConfigMapName}, value, fields...)
 }
 
 // Annotate sets an annotation, as a person would.
-func (s Settings) Annotate(name, value string) error { return s.change(Annotation(name, value)) }
-
-// Annotation is the change that sets an annotation.
-func Annotation(name, value string) func(u *unstructured.Unstructured) {
-	return func(u *unstructured.Unstructured) {
-		annotations := u.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[name] = value
-		u.SetAnnotations(annotations)
-	}
+func (s Settings) Annotate(name, value string) error {
+	return s.set(value, "metadata", "annotations", name)
 }
 
 // Edit changes keys, as a person would; nil removes one.
@@ -175,40 +166,21 @@ func (r Reference) String() string {
 
 // Object is an object that has nothing but its name.
 func (r Reference) Object() map[string]any {
-	meta := map[string]any{"name": r.Name}
-	if r.Namespace != "" {
-		meta["namespace"] = r.Namespace
-	}
-	object := map[string]any{"kind": r.Kind, "metadata": meta}
+	u := unstructured.Unstructured{Object: map[string]any{"kind": r.Kind, "metadata": map[string]any{"name": r.Name}}}
+	u.SetNamespace(r.Namespace)
 	if r.APIVersion != "" {
-		object["apiVersion"] = r.APIVersion
+		u.SetAPIVersion(r.APIVersion)
 	}
-	return object
+	return u.Object
 }
 
-// Change changes an object as a person would; it is created when there is none.
-func (c *Cluster) Change(r Reference, change func(u *unstructured.Unstructured)) error {
-	u := &unstructured.Unstructured{Object: c.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name)}
-	if u.Object == nil {
-		u.Object = r.Object()
+// Set changes a field of an object as a person would; the object is created when there is none.
+func (c *Cluster) Set(r Reference, value any, fields ...string) error {
+	object := c.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name)
+	if object == nil {
+		object = r.Object()
 	}
-	change(u)
-	return c.Apply(u.Object)
-}
-
-// Apply creates an object or replaces it, status and all, as no client could. One without
-// apiVersion is of the first kind of its name; the kind may then be any name of it, such as deploy.
-func (c *Cluster) Apply(object map[string]any) error {
-	if _, ok := object["apiVersion"]; !ok {
-		word, _ := object["kind"].(string)
-		apiVersion, kind, found := c.Server.Kind(word)
-		if !found {
-			return fmt.Errorf("there is no kind %q; the step 'kind %s' creates it", word, word)
-		}
-		object = maps.Clone(object)
-		object["apiVersion"], object["kind"] = apiVersion, kind
-	}
-	return c.Server.Apply(object)
+	return errors.Join(unstructured.SetNestedField(object, value, fields...), c.Server.Apply(object))
 }
 
 // Delete removes an object. It is an error when there is none.

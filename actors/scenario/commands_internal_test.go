@@ -14,19 +14,13 @@ func TestStandInThatIsKilled(t *testing.T) {
 	bin, once := t.TempDir(), filepath.Join(t.TempDir(), "killed")
 	for _, name := range []string{"mkdir", "ln"} {
 		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := "#!/bin/sh\n" + path + ` "$@" || exit; [ -e ` + once + ` ] || { : >` + once + "; kill -9 $PPID; }\n"
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	s := commands{dir: t.TempDir(), answers: map[string][]answer{"vault": {{}}}}
-	if err := s.write(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.write())
 	for _, arg := range []string{"killed", "later"} {
 		err := exec.Command(filepath.Join(s.bin(), "vault"), arg, "and more").Run()
 		if (err != nil) != (arg == "killed") {

@@ -77,15 +77,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 // Visit calls see with each actor and the status that it has published, parents first; with none
 // while no operator runs.
 func (e *Engine) Visit(see func(*supervisor.Node)) {
-	if e.Operator == nil {
-		return
+	if e.Operator != nil {
+		supervisor.Walk(e.Operator.Inspector().Tree(), see)
 	}
-	var visit func([]*supervisor.Node)
-	visit = func(nodes []*supervisor.Node) {
-		for _, n := range nodes {
-			see(n)
-			visit(n.Children)
-		}
-	}
-	visit(e.Operator.Inspector().Tree())
 }

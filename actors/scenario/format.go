@@ -51,21 +51,18 @@ type step struct {
 	ConfigMap map[string]any   `json:"configMap"`
 	Tick      string           `json:"tick"`
 	Advance   string           `json:"advance"`
-	FailHook  *failHook        `json:"failHook"`
-	FailHelm  *failHelm        `json:"failHelm"`
+	FailHook  *failing         `json:"failHook"`
+	FailHelm  *failing         `json:"failHelm"`
 	Retry     bool             `json:"retry"`
 	Restart   bool             `json:"restart"`
 	Expect    *expect          `json:"expect"`
 }
 
-type failHook struct {
-	Hook  string `json:"hook"`
-	Times int    `json:"times"` // 0: once
-}
-
-type failHelm struct {
-	Module string `json:"module"` // "": that of the scenario
-	Times  int    `json:"times"`  // 0: once
+// failing is of a hook, or of a module: "" is the one of the scenario.
+type failing struct {
+	Hook   string `json:"hook"`
+	Module string `json:"module"`
+	Times  int    `json:"times"` // 0: once
 }
 
 // expect is what must hold at one moment. What is zero is not compared, with three exceptions: a

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors/scenario/match"
 	"addon-operator/helm"
+	"addon-operator/helm/dryrun"
 	"addon-operator/values"
 )
 
@@ -39,12 +39,7 @@ func (p *play) checkRendered(objects []map[string]any, name string) []string {
 	case string(want) == got:
 		return nil
 	}
-	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(want)), B: difflib.SplitLines(got), FromFile: name, ToFile: "rendered now", Context: 3,
-	})
-	if err != nil {
-		return []string{err.Error()}
-	}
+	diff := dryrun.UnifiedTexts(string(want), got, name, "rendered now")
 	return []string{"the objects differ; --update rewrites the file\n" + diff}
 }
 

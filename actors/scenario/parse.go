@@ -195,7 +195,7 @@ func listed(v any) []any {
 func (w written) checkExpected() error {
 	var problems []error
 	report := func(path []string, text string) {
-		place := placeOf(slices.Concat(w.path, path[:len(path)-1]))
+		place := values.Dotted(w.Tree, slices.Concat(w.path, path[:len(path)-1]))
 		problems = append(problems, errors.New(w.at(path...)+": "+place+": "+text))
 	}
 	match.CheckMatchers([]string{"expect"}, w.tree["expect"], report)
@@ -205,17 +205,4 @@ func (w written) checkExpected() error {
 		match.CheckMatchers([]string{"steps", strconv.Itoa(i), "expect"}, step["expect"], report)
 	}
 	return errors.Join(problems...)
-}
-
-// placeOf joins keys and positions: steps[0].apply. A key of digits only looks like a position; the
-// schema has none, and in values that is good enough.
-func placeOf(tokens []string) (place string) {
-	for _, token := range tokens {
-		if strings.Trim(token, "0123456789") == "" {
-			place += "[" + token + "]"
-		} else {
-			place += "." + token
-		}
-	}
-	return strings.TrimPrefix(place, ".")
 }

@@ -13,9 +13,7 @@ import (
 // The schema that editors use is the one that validates.
 func TestSchemaIsPublished(t *testing.T) {
 	published, err := os.ReadFile("../../docs/module-test.v1.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(published, schemaText) {
 		t.Error("docs/module-test.v1.schema.json is not actors/scenario/module-test.v1.schema.json; copy it")
 	}
@@ -224,16 +222,12 @@ func module(t *testing.T, o Options, files map[string]string, others ...string) 
 	root := filepath.Join(t.TempDir(), "modules")
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(text, "#!") {
 			mode = 0o755
 		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), mode))
 	}
 	dirs := []string{root}
 	if len(others) > 0 {
@@ -243,9 +237,7 @@ func module(t *testing.T, o Options, files map[string]string, others ...string) 
 		dirs = append(dirs, filepath.Join(root, "..", other))
 	}
 	found, err := Find(dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return Play(t.Context(), found, o, nil)
 }
 

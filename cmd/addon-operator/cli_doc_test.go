@@ -233,9 +233,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		shown := regexp.MustCompile("(?m)^(?:.*addon-operator -- |\\s*\\$ |[ \\t]*)(addon-operator [^#`\\n]*)")
 		for _, line := range shown.FindAllStringSubmatch(string(text), -1) {
 			if !regexp.MustCompile(`…|\[|\\\s*$|--dump-actors|completion`).MatchString(line[1]) {

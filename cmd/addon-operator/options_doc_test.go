@@ -61,9 +61,7 @@ func TestDocumentsListAll(t *testing.T) {
 		"docs/cli.md":     {"commands": commandList(), "pages": pageTable()},
 	} {
 		data, err := os.ReadFile(repository + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		document := string(data)
 		for name, content := range made {
 			document = writeIn(t, document, name, content)

@@ -38,9 +38,7 @@ podDisruptionBudget: {create: true}
 func rendered(t *testing.T, values string) map[string]string {
 	t.Helper()
 	files, err := render(values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -95,9 +93,7 @@ func TestManifestsAreTheChart(t *testing.T) {
 func TestChartIsLinted(t *testing.T) {
 	for _, values := range []string{"{}", everything} {
 		var tree map[string]any
-		if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(values), &tree))
 		for _, m := range lint.All(chartDir, tree, "addon-operator", true).Messages {
 			if m.Severity >= support.WarningSev {
 				t.Errorf("with %s: %v", values, m)
@@ -111,9 +107,7 @@ func TestChartIsLinted(t *testing.T) {
 func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 	path := "deploy/chart/values.schema.json"
 	data, err := os.ReadFile(repository + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	begin, end := bytes.Index(data, []byte(`    "options": {`)), bytes.Index(data, []byte(`    "gracePeriodSeconds": {`))
 	if begin < 0 || end < begin {
 		t.Fatal("the schema has no options before gracePeriodSeconds")
@@ -138,9 +132,7 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 	options, err := json.MarshalIndent(map[string]any{
 		"type": "object", "description": "options of the operator by their environment variables", "additionalProperties": false, "properties": properties,
 	}, "    ", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	golden.File(t, repository+path, string(data[:begin])+`    "options": `+string(options)+",\n"+string(data[end:]))
 }
 
@@ -164,9 +156,7 @@ func TestSchemaOfTheChartRefuses(t *testing.T) {
 func deployment(t *testing.T, values string) appsv1.Deployment {
 	t.Helper()
 	var d appsv1.Deployment
-	if err := yaml.UnmarshalStrict([]byte(rendered(t, values)["deployment.yaml"]), &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(rendered(t, values)["deployment.yaml"]), &d))
 	return d
 }
 
@@ -228,9 +218,7 @@ func TestEnvironmentOfThePod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := deployment(t, values)
 			cfg, err := configured(environmentOf(t, d))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if cfg.HelmIgnoreRelease != "addon-operator" || cfg.Namespace != "from-metadata.namespace" {
 				t.Errorf("ignored release %q, namespace %q", cfg.HelmIgnoreRelease, cfg.Namespace)
 			}
@@ -265,9 +253,7 @@ func TestChartGrantsTheBaseRules(t *testing.T) {
 			c.env["ADDON_OPERATOR_NAMESPACE"] = "addon-operator"
 			none := t.TempDir()
 			generated, err := commanded(c.env, "rbac", "generate", "--modules-dir", none, "--global-hooks-dir", none)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if granted, want := grants(t, rendered(t, c.values)["rbac.yaml"]), grants(t, generated); !slices.Equal(granted, want) {
 				t.Errorf("granted\n%s\nwant\n%s", strings.Join(granted, "\n"), strings.Join(want, "\n"))
 			}
@@ -286,9 +272,7 @@ func grants(t *testing.T, manifests string) (all []string) {
 	t.Helper()
 	for document := range strings.SplitSeq(manifests, "\n---\n") {
 		var r rbacv1.Role
-		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(document), &r))
 		for _, rule := range r.Rules {
 			names := rule.ResourceNames
 			if len(names) == 0 {
@@ -307,4 +291,12 @@ func grants(t *testing.T, manifests string) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

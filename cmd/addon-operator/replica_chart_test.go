@@ -12,9 +12,7 @@ func TestReplicasTakeALease(t *testing.T) {
 	for values, replicas := range map[string]int32{"": 1, "replicas: 3": 3} {
 		d := deployment(t, values)
 		cfg, err := configured(environmentOf(t, d))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !cfg.HA || cfg.PodName != "from-metadata.name" || cfg.PodUID != "from-metadata.uid" {
 			t.Errorf("ha %v, name %q, uid %q", cfg.HA, cfg.PodName, cfg.PodUID)
 		}

@@ -18,9 +18,7 @@ func TestChartSecuresMetrics(t *testing.T) {
 	d := deployment(t, values)
 	c := d.Spec.Template.Spec.Containers[0]
 	cfg, err := configured(environmentOf(t, d))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mounted := false
 	for _, m := range c.VolumeMounts {
 		mounted = mounted || m.ReadOnly && m.MountPath == operator.CertificateDir

@@ -26,24 +26,16 @@ func TestVersion(t *testing.T) {
 // A bug report and a script read the same from both formats: the libraries are those of go.mod.
 func TestVersionForPrograms(t *testing.T) {
 	asJSON, err := commanded(nil, "version", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asYAML, err := commanded(nil, "version", "-o", "yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var v, other versions
-	if err := json.Unmarshal([]byte(asJSON), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(asJSON), &v))
 	if err := yaml.UnmarshalStrict([]byte(asYAML), &other); err != nil || !reflect.DeepEqual(other, v) {
 		t.Errorf("JSON %+v, YAML %+v, %v", v, other, err)
 	}
 	gomod, err := os.ReadFile(repository + "go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	required := func(module string) string {
 		m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` (\S+)$`).FindStringSubmatch(string(gomod))
 		if m == nil {
@@ -61,9 +53,7 @@ func TestVersionForPrograms(t *testing.T) {
 func minorOf(t *testing.T, file string) int {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes v1\.(\d+)\.`).FindSubmatch(data)
 	if m == nil {
 		t.Fatalf("%s requires no k8s.io/kubernetes", file)
@@ -75,9 +65,7 @@ func minorOf(t *testing.T, file string) int {
 // kubectl is made for API servers of one minor version around its own: all that the operator is tested on.
 func TestKubectlOfTheImage(t *testing.T) {
 	dockerfile, err := os.ReadFile(repository + "Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(dockerfile), "\nARG KUBECTL=")
 	file, _, _ := strings.Cut(rest, "\n")
 	kubectl := minorOf(t, repository+"testkit/devcluster/"+file)

@@ -68,9 +68,7 @@ func TestChecksWhatWasSaved(t *testing.T) {
 	f.write("modules/values.yaml", "global: {}\n")
 	k.check(saved{"": {"values.yaml"}})
 	awaits(t, posted, "010-web/templates/a.yaml", "1 error, 1 warning")
-	if err := os.RemoveAll(f.path("modules/030-db")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(f.path("modules/030-db")))
 	k.check(saved{"db": {"templates/a.yaml (removed)"}, "web": {"a"}})
 	if before := awaits(t, posted, "lint web: 010-web", "its tests did not run", "1 error, 1 warning"); len(before) > 0 {
 		t.Errorf("of a module that is gone there is %q", before)

@@ -44,9 +44,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := apiserver.New(builtin.Newest)
-			if err := server.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.Start())
 			defer server.Close()
 			server.OnRequest(func(r apiserver.Request) error {
 				if r.Resource == c.hidden {
@@ -59,14 +57,10 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 				if err == nil {
 					err = server.Apply(object.(map[string]any))
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			f := newTree(t)
-			if err := server.WriteKubeconfig(f.path("kubeconfig"), "default"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.WriteKubeconfig(f.path("kubeconfig"), "default"))
 			options := configured(t, nil)
 			options.Kubeconfig = f.path("kubeconfig")
 			var out bytes.Buffer
@@ -91,26 +85,18 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 // to, also when the kubeconfig names others, and when it is a list of files as kubectl accepts it.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 	server := apiserver.New(builtin.Newest)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start())
 	defer server.Close()
 	f := newTree(t)
-	if err := server.WriteKubeconfig(f.path("written"), "default"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.WriteKubeconfig(f.path("written"), "default"))
 	text, err := os.ReadFile(f.path("written"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, change := range map[string][]string{
 		"moved":   {server.URL(), "https://127.0.0.1:1"},
 		"other":   {"current-context: memory", "current-context: other"},
 		"nothing": {string(text), "apiVersion: v1\nkind: Config\ncurrent-context: memory\n"},
 	} {
-		if err := os.WriteFile(f.path(name), []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(f.path(name), []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600))
 	}
 	t.Chdir(f.path("."))
 	for name, c := range map[string]struct{ files, context, server string }{
@@ -122,9 +108,7 @@ func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 			options := configured(t, nil)
 			options.Kubeconfig, options.KubeContext, options.KubeServer = c.files, c.context, c.server
 			p := &place{tmp: t.TempDir(), what: "modules"}
-			if err := p.current(t.Context(), options, io.Discard, true, false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.current(t.Context(), options, io.Discard, true, false))
 			t.Chdir(t.TempDir()) // hooks and terminals run in other directories
 			t.Setenv("KUBECONFIG", p.kubeconfig)
 			used, err := kube.FindTarget(kube.Options{}) // reads it as kubectl does
@@ -135,5 +119,13 @@ func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 				t.Errorf("for a second terminal: %s", line)
 			}
 		})
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -36,9 +36,7 @@ func (f tree) write(name, text string) {
 func configured(t *testing.T, env map[string]string) *cli.Config {
 	t.Helper()
 	_, c := cli.Root("v1", func(name string) (string, bool) { value, ok := env[name]; return value, ok })
-	if err := c.Read(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Read())
 	return c
 }
 
@@ -59,9 +57,7 @@ func TestDirectories(t *testing.T) {
 	} {
 		config := configured(t, nil)
 		p, err := prepare(config, []string{f.path(c.dir)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := func(name string) string {
 			if below, ok := strings.CutPrefix(name, "TMP/"); ok {
 				return filepath.Join(p.tmp, below)
@@ -95,9 +91,7 @@ func TestDirectories(t *testing.T) {
 // What is given stays.
 func TestOptions(t *testing.T) {
 	p, err := prepare(configured(t, nil), []string{t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.close()
 	own := configured(t, map[string]string{"ADDON_OPERATOR_TMP_DIR": "/own", "DEBUG_HTTP_SERVER_ADDR": "127.0.0.1:7", "ADDON_OPERATOR_MODULE_FAILURE_POLICY": "block", "LOG_TYPE": "color"})
 	p.options(own)
@@ -109,15 +103,11 @@ func TestOptions(t *testing.T) {
 // A port that is taken is no reason not to start, unless it was asked for.
 func TestFreePorts(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := freePort(n); got == n || got == 0 {
 		t.Errorf("port %d, taken is %d", got, n)
 	}

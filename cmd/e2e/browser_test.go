@@ -56,16 +56,12 @@ func (h *fixture) browse(url string) *browser {
 	}
 	orders, err1 := pipe(t)
 	answers, err2 := pipe(t)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--remote-debugging-pipe", "--user-data-dir="+h.path("browser"), "about:blank")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.ExtraFiles = []*os.File{orders.reads, answers.writes} // 3 and 4, where the browser expects them
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its children
 		_ = cmd.Wait()

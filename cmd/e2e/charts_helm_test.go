@@ -428,9 +428,7 @@ func chartsIn(t testing.TB, dir string) (dirs []string) {
 		unpacked := filepath.Join(to, c.Name())
 		for _, base := range []string{strings.TrimSuffix(archive, ".tgz"), filepath.Join(dir, c.Name())} {
 			if text, err := os.ReadFile(base + ".values.yaml"); err == nil {
-				if err := os.WriteFile(unpacked+".values.yaml", text, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(unpacked+".values.yaml", text, 0o600))
 				break
 			}
 		}

@@ -21,9 +21,7 @@ func checked(t testing.TB, dir string, change func(*lint.Options)) []lint.Findin
 	o := options(t, dir)
 	change(&o)
 	found, _, err := lint.Check(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -51,13 +49,9 @@ func TestHangingHookIsKilledWithItsGroup(t *testing.T) {
 	found := checked(t, dir, func(o *lint.Options) { o.HookLimit = 3 * time.Second })
 	says(t, found, "010-web/hooks/slow.sh: error: it did not answer --config within 3s", "020-db/enabled: error: it did not answer within 3s")
 	text, err := os.ReadFile(filepath.Join(dir, "modules/010-web/child"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil && !strings.Contains(string(state), ") Z ") && syscall.Kill(child, 0) == nil {
 		t.Errorf("process %d, which the hook had started, goes on: %s", child, state)
 	}
@@ -94,18 +88,12 @@ func TestHugeAndOddFiles(t *testing.T) {
 		{Name: "modules/030-deep/values.yaml", Data: []byte("deep: " + strings.Repeat("{a: ", 5000) + strings.Repeat("}", 5000) + "\n")},
 		{Name: "modules/040-line/templates/a.yaml", Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndta: {a: " + strings.Repeat("x", 100_000) + "}\n")},
 	}})
-	if err := os.MkdirAll(filepath.Join(dir, "modules/050-pipe/openapi"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "modules/050-pipe/openapi"), 0o755))
 	for _, name := range []string{"values.yaml", "openapi/config-values.yaml", "module.yaml"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, "modules/050-pipe", name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Mkfifo(filepath.Join(dir, "modules/050-pipe", name), 0o644))
 	}
 	deep := filepath.Join(dir, "modules/060-tree", strings.Repeat("a/", 300))
-	if err := os.MkdirAll(deep, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(deep, 0o755))
 	found := checked(t, dir, func(*lint.Options) {})
 	says(t, found, "010-web/values.yaml", "030-deep/values.yaml", "050-pipe/values.yaml", "040-line/templates/a.yaml:4:1")
 	if len(found) > 1001 {
@@ -126,9 +114,7 @@ func TestLinksThatLeave(t *testing.T) {
 		{Name: "modules/010-web/hooks/ok.sh", Data: []byte("#!/bin/bash\necho 'onStartup: 1'\n")},
 	}})
 	for link, to := range map[string]string{"values.yaml": "../../outside.yaml", "up": "..", "hooks/up": "../.."} {
-		if err := os.Symlink(to, filepath.Join(dir, "modules/010-web", link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(dir, "modules/010-web", link)))
 	}
 	found := checked(t, dir, func(*lint.Options) {})
 	says(t, found, "010-web/values.yaml:1:")
@@ -143,9 +129,7 @@ func TestLinksThatLeave(t *testing.T) {
 func TestOwnModulesPass(t *testing.T) {
 	const repository = "../.."
 	tools, err := filepath.Abs(filepath.Join(repository, "bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH")) // jq, which the examples call
 	o := options(t, filepath.Join(repository, "examples"))
 	found, summary, err := lint.Check(t.Context(), o)
@@ -154,11 +138,17 @@ func TestOwnModulesPass(t *testing.T) {
 	}
 	dir := tree(t, &txtar.Archive{})
 	for _, chart := range []string{"deploy/chart"} {
-		if err := os.CopyFS(filepath.Join(dir, "modules/010-own/chart"), os.DirFS(filepath.Join(repository, chart))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(dir, "modules/010-own/chart"), os.DirFS(filepath.Join(repository, chart))))
 	}
 	if found := checked(t, dir, func(*lint.Options) {}); len(found) > 0 {
 		t.Error(found)
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -22,9 +22,7 @@ func tree(t testing.TB, archive *txtar.Archive) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range []string{"modules", "global-hooks"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	says := func(what, name string) bool {
 		return strings.Contains("\n"+string(archive.Comment), "\n"+what+" "+name+"\n")
@@ -41,12 +39,8 @@ func tree(t testing.TB, archive *txtar.Archive) (dir string) {
 			data = bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
 		}
 		path := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, data, mode))
 	}
 	return dir
 }
@@ -71,17 +65,13 @@ func TestMistakes(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			o := options(t, tree(t, archive))
 			if bytes.Contains(archive.Comment, []byte("hangs")) {
 				o.HookLimit, o.StepTimeout = 3*time.Second, 5*time.Second // more than what does not hang takes on a busy machine
 			}
 			found, _, err := lint.Check(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got strings.Builder
 			for _, f := range found {
 				got.WriteString(f.String())
@@ -98,9 +88,7 @@ func TestMistakes(t *testing.T) {
 func TestCurrentDirectory(t *testing.T) {
 	t.Chdir(tree(t, txtar.Parse([]byte("-- modules/010-web/templates/a.yaml --\napiVersion: v1\nkind: ConfigMpa\nmetadata: {name: a}\n"))))
 	root, c := cli.Root("v1", func(string) (string, bool) { return "", false })
-	if err := c.Read(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Read())
 	var out bytes.Buffer
 	root.AddCommand(lint.Command(c))
 	root.SetOut(&out)

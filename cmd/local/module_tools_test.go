@@ -50,9 +50,7 @@ func TestModuleToolsRefuse(t *testing.T) {
 	for name, text := range map[string]string{
 		"wrong.yaml": "descripton: a", "fails.yaml": "description: a\nexpect: {values: {a: {nodes: 7}}}",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o755))
 	}
 	for name, c := range map[string]struct {
 		args []string
@@ -88,9 +86,7 @@ func TestMalformedScenarioIsReported(t *testing.T) {
 	if _, err := commanded("init", "module", "010-a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("modules/010-a/tests/wrong.yaml", []byte("descripton: a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("modules/010-a/tests/wrong.yaml", []byte("descripton: a"), 0o644))
 	out, err := commanded("test", "--junit", "results.xml")
 	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "1 of 2 scenarios failed") {
 		t.Errorf("got %v", err)
@@ -117,12 +113,8 @@ func TestScenariosSkipFilesThatAreNoDefinitions(t *testing.T) {
 	if _, err := commanded("init", "module", "010-a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir("modules/010-a/crds", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("modules/010-a/crds/doc-ru-a.yaml", []byte("spec: {versions: []}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir("modules/010-a/crds", 0o755))
+	must(t, os.WriteFile("modules/010-a/crds/doc-ru-a.yaml", []byte("spec: {versions: []}"), 0o644))
 	if out, err := commanded("test"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -139,9 +131,7 @@ func TestTestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	const two = "tests:\n- description: a\n- {name: bad, description: b, expect: {values: {a: {nodes: 7}}}}"
-	if err := os.WriteFile("modules/010-a/tests/two.yaml", []byte(two), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("modules/010-a/tests/two.yaml", []byte(two), 0o644))
 	out, err := commanded("test", "-o", "json", "--run", "two")
 	if exitCode(err) != exitRefused {
 		t.Errorf("it ends with %v", err)
@@ -162,5 +152,13 @@ func TestTestJSON(t *testing.T) {
 	}
 	if _, err := commanded("test", "-o", "xml"); exitCode(err) != exitUsage {
 		t.Errorf("-o xml ends with %v", err)
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

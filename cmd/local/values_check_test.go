@@ -27,9 +27,7 @@ func checked(t *testing.T, files map[string]string) (string, error) {
 			args = append(args, "--secret", path)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := commanded(args...)
 	if err != nil {
 		err = errors.New(strings.ReplaceAll(err.Error(), dir+"/", ""))

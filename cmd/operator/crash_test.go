@@ -42,13 +42,9 @@ func TestCrashKillsHooks(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	late := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -70,9 +66,7 @@ func TestCrashDespiteAStartThatHangs(t *testing.T) {
 			<-hangs
 			return errors.New("not any more")
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() {
 			_, err := runner.Enabled(t.Context(), hooks.EnabledScript{Module: "m", Path: "/bin/true"})
 			t.Logf("the script ended with %v", err)
@@ -99,14 +93,10 @@ func alive(pid int) bool {
 // crashWithAHook lets an actor crash while a hook runs.
 func crashWithAHook(t *testing.T, dir string) {
 	script := filepath.Join(dir, "enabled")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 600 &\necho $! > "+dir+"/new && mv "+dir+"/new "+dir+"/pid\nwait\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\nsleep 600 &\necho $! > "+dir+"/new && mv "+dir+"/new "+dir+"/pid\nwait\n"), 0o755))
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(dir, "tmp"), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &replica{runner: runner, log: log}
 	system := supervisor.NewSystem(supervisor.Options{Log: log, Crashed: func() { r.crashed(os.Exit) }})
 	pid, err := system.Spawn("clumsy", func() actor.Actor {
@@ -116,9 +106,7 @@ func crashWithAHook(t *testing.T, dir string) {
 			}
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()

@@ -168,9 +168,7 @@ func TestParametersAreChanged(t *testing.T) {
 		"name=log.level&value=debug&duration=-1s": `400 the duration must be above 0 and have units, such as 90s or 10m, not "-1s"`,
 	} {
 		form, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, where := range []string{"the query", "a form"} {
 			path, sent := "/config/set?"+query, url.Values(nil)
 			if where == "a form" {
@@ -192,14 +190,10 @@ func TestParametersAreChanged(t *testing.T) {
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.pages.URL+"/config/set?name=log.level&value=debug", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Sec-Fetch-Site", "cross-site")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another site changes a parameter: %s", resp.Status)
 	}

@@ -18,9 +18,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 		var out bytes.Buffer
 		c := cli.Config{LogLevel: "info", LogType: "text"}
 		log, level, err := c.Logger(&out, strings.Clone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := &logLevel{log: slog.New(slog.DiscardHandler), level: level}
 		logs := func() string {
 			out.Reset()

@@ -74,22 +74,14 @@ func startRunning(t *testing.T) *running {
 			mode = 0o755
 		}
 		path := filepath.Join(r.dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode), os.MkdirAll(filepath.Join(r.dir, "global-hooks"), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode), os.MkdirAll(filepath.Join(r.dir, "global-hooks"), 0o755)))
 	}
 	trace := testkit.NewTrace()
 	r.cluster = scenario.NewCluster(scenario.DefaultVersion, nil)
-	if err := r.cluster.ConfigMap.Set(map[string]string{"ingress": "replicas: 2"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.cluster.ConfigMap.Set(map[string]string{"ingress": "replicas: 2"}))
+	must(t, r.cluster.Server.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}))
 	releases, err := testkit.NewReleases(r.cluster, trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	operator := actors.New(shared.World{
 		Services: work.Services{
 			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(trace), Releases: releases, Plans: releases, WriteContext: t.Context(),
@@ -109,9 +101,7 @@ func startRunning(t *testing.T) *running {
 	if _, err := r.run("values", "explain", "global"); err == nil {
 		t.Error("somebody answers before the start")
 	}
-	if err := operator.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, operator.Start(t.Context()))
 	t.Cleanup(func() {
 		if err := operator.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -231,18 +221,12 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 func fetch(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -268,5 +252,13 @@ func TestValuesCommandsRefuse(t *testing.T) {
 		if !errors.As(err, &usage) {
 			t.Errorf("%s: %v", args, err)
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

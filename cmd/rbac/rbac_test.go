@@ -53,17 +53,11 @@ func laidOut(t *testing.T, archive string) (dir string, args []string) {
 		if bytes.HasPrefix(file.Data, []byte("#!")) {
 			mode = 0o755
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, file.Data, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, file.Data, mode))
 	}
 	for _, name := range []string{"modules", "global-hooks"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	return dir, []string{"rbac", "generate", "--modules-dir", filepath.Join(dir, "modules"), "--global-hooks-dir", filepath.Join(dir, "global-hooks")}
 }
@@ -170,9 +164,7 @@ func TestRulesOfModules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, args := laidOut(t, c.archive)
 			out, err := commanded(nil, append(args, "--namespace=addons")...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := ruled(t, out); !strings.Contains("\n"+got+"\n", "\n"+c.says+"\n") {
 				t.Errorf("no %q in\n%s", c.says, got)
 			}
@@ -199,9 +191,7 @@ func TestRulesWithValues(t *testing.T) {
 		want bool
 	}{{nil, false}, {[]string{"--values", filepath.Join(dir, "v.yaml")}, true}} {
 		out, err := commanded(nil, append(args, c.more...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := strings.Contains(out, "ingresses"); got != c.want {
 			t.Errorf("with %v the Ingress is ruled: %t", c.more, got)
 		}
@@ -250,9 +240,7 @@ func TestInterruptedPrintsNoRules(t *testing.T) {
 	if err == nil {
 		err = errors.Join(os.WriteFile(hook, bytes.Replace(text, []byte("FIFO"), []byte(fifo), 1), 0o755), syscall.Mkfifo(fifo, 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		_, _ = os.ReadFile(fifo) // until the hook runs
@@ -269,9 +257,7 @@ func TestRulesOfSecureMetrics(t *testing.T) {
 	for env, want := range map[string]bool{"": false, "true": true} {
 		_, args := laidOut(t, "")
 		out, err := commanded(variables{"ADDON_OPERATOR_SECURE_METRICS": env}, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rules := ruled(t, out)
 		for _, rule := range []string{"authentication.k8s.io | tokenreviews |  | create", "authorization.k8s.io | subjectaccessreviews |  | create"} {
 			if strings.Contains(rules, rule) != want {
@@ -286,9 +272,7 @@ func TestWideRulesStandAlone(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	all := roles([]demand{{"", pods, "", []string{"*"}, "greedy"}, {"", pods, "", []string{"get"}, "modest"}, {"a", pods, "", []string{"list"}, "local"}, {"a", pods, "", []string{"*"}, "local and greedy"}})
 	var out bytes.Buffer
-	if err := (manifest{name: "n", namespace: "ns", account: "sa"}).write(&out, all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (manifest{name: "n", namespace: "ns", account: "sa"}).write(&out, all))
 	if got, want := ruled(t, out.String()), "|  | pods |  | *\n|  | pods |  | get\na |  | pods |  | list"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -301,9 +285,7 @@ func TestRolesAreSummedUp(t *testing.T) {
 	}
 	var out bytes.Buffer
 	all := roles([]demand{pods("a", "one", "get"), pods("", "two", "list", "get"), pods("a", "three", "delete"), pods("b", "four\nlines", "get", "list"), pods("a", "three", "delete")})
-	if err := (manifest{"n", "ns", "sa", nil}).write(&out, all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (manifest{"n", "ns", "sa", nil}).write(&out, all))
 	if got, want := ruled(t, out.String()), "|  | pods |  | get,list\na |  | pods |  | delete"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -358,9 +340,7 @@ func TestKindsOfTemplates(t *testing.T) {
 {{ end }}
 `)
 	out, err := commanded(variables{}, append(args, "--offline", "--namespace", "addons")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := ruled(t, out)
 	for _, want := range []string{"addons | example.com | things |  | " + all7, "| example.com | others |  | " + all7, "| * | * |  | *"} {
 		if !strings.Contains(rules, want) {
@@ -372,5 +352,13 @@ func TestKindsOfTemplates(t *testing.T) {
 	}
 	if first, _, _ := strings.Cut(rules, "\n"); !strings.HasPrefix(first, "| * | *") {
 		t.Errorf("the first rule is %q", first)
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

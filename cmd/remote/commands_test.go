@@ -11,9 +11,7 @@ import (
 func configured(t *testing.T, args ...string) *cli.Config {
 	t.Helper()
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
-	if err := root.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, root.ParseFlags(args))
 	return c
 }
 
@@ -27,4 +25,12 @@ func commanded(args ...string) (output string, err error) {
 	root.SetArgs(args)
 	err = root.Execute()
 	return out.String(), err
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -16,9 +16,7 @@ import (
 func TestQuestionsOverTheSocketLeaveNoConnection(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "debug.socket")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var open atomic.Int32
 	operator := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	operator.Listener = l

@@ -31,9 +31,7 @@ func TestDump(t *testing.T) {
 	tcp := httptest.NewServer(http.HandlerFunc(pages))
 	defer tcp.Close()
 	socket := filepath.Join(t.TempDir(), "debug.socket")
-	if err := server.Serve(t.Context(), "unix:"+socket, http.HandlerFunc(pages), slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Serve(t.Context(), "unix:"+socket, http.HandlerFunc(pages), slog.New(slog.DiscardHandler)))
 	address := strings.TrimPrefix(tcp.URL, "http://")
 	for where, c := range map[string][]string{
 		"tcp":                     {"--debug-address=" + address, "--debug-unix-socket=" + socket + ".gone"},

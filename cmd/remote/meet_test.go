@@ -22,9 +22,7 @@ func TestEditMeetsItsOperator(t *testing.T) {
 	}))
 	defer operator.Close()
 	client, err := kube.Connect(kube.Options{Config: &rest.Config{Host: "https://production:6443"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		cluster, configMap string
 		args               []string

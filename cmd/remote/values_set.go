@@ -198,7 +198,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
 	// creating it again is part of the change.
 	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", values.Dotted(v.edit.Path), v.word(edited.Before, edited.Had))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", values.Dotted(nil, v.edit.Path), v.word(edited.Before, edited.Had))
 		return err
 	}
 	next := with(current, edited)
@@ -248,7 +248,7 @@ func (v *valueEdit) refuseTypo(edited values.Edited) error {
 	case v.known.Unknown != "":
 		return fmt.Errorf("nothing was written: %s; --force writes it", v.known.Unknown)
 	case v.edit.Remove:
-		return fmt.Errorf("nothing was written: the ConfigMap has no value at %s", values.Dotted(v.edit.Path))
+		return fmt.Errorf("nothing was written: the ConfigMap has no value at %s", values.Dotted(nil, v.edit.Path))
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func with(current map[string]string, edited values.Edited) map[string]string {
 
 // report prints the change on stdout, and what was done about it on stderr.
 func (v *valueEdit) report(cmd *cobra.Command, edited values.Edited, done string) error {
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", values.Dotted(v.edit.Path), v.word(edited.Before, edited.Had), v.word(v.edit.Value, !v.edit.Remove))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", values.Dotted(nil, v.edit.Path), v.word(edited.Before, edited.Had), v.word(v.edit.Value, !v.edit.Remove))
 	_, err := fmt.Fprintln(cmd.ErrOrStderr(), done)
 	return err
 }

@@ -24,9 +24,7 @@ func TestWaitAsksTwice(t *testing.T) {
 	cmd := Wait(configured(t, "--debug-address="+strings.TrimPrefix(server.URL, "http://"), "--debug-unix-socket="))
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"web"})
-	if err := cmd.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.ExecuteContext(t.Context()))
 	const want = "the ConfigMap has changed\nweb is running\nready\n"
 	if out.String() != want || asked != len(answers) {
 		t.Errorf("asked %d times, said\n%s\nwant\n%s", asked, out.String(), want)

@@ -73,23 +73,29 @@ func (c Change) Diff(secrets bool) string {
 // Unified is a unified diff of two objects as YAML, empty when they are equal; nil is an
 // object that does not exist.
 func Unified(before, after map[string]any, from, to string) string {
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(before), B: lines(after), FromFile: from, ToFile: to, Context: 3})
+	return UnifiedTexts(written(before), written(after), from, to)
+}
+
+// UnifiedTexts is a unified diff of two texts, empty when they are equal.
+func UnifiedTexts(before, after, from, to string) string {
+	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after)) // each with its end, as difflib wants
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: a, B: b, FromFile: from, ToFile: to, Context: 3})
 	if err != nil { // writing into memory does not fail
 		return err.Error()
 	}
 	return text
 }
 
-// lines are those of an object for a diff, each with its end, as difflib wants them.
-func lines(object map[string]any) []string {
+// written is an object for a diff.
+func written(object map[string]any) string {
 	if object == nil {
-		return nil
+		return ""
 	}
 	text, err := yaml.Marshal(object)
 	if err != nil {
-		return []string{err.Error() + "\n"}
+		return err.Error() + "\n"
 	}
-	return slices.Collect(strings.Lines(string(text)))
+	return string(text)
 }
 
 // shown are both sides without noise and, unless secrets shall be shown, without

@@ -10,7 +10,6 @@ import (
 // kinds and what hooks and Helm rely on. It is called with each write and must lead to the same
 // result for the same object, or a write without a difference would not be recognised as one.
 func completeKind(k *kind, u *unstructured.Unstructured) {
-	_, helmHook := u.GetAnnotations()["helm.sh/hook"]
 	switch k.resource().String() {
 	case "namespaces":
 		labels := u.GetLabels()
@@ -27,17 +26,7 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 		foldStringData(u) // before it is stored, so that two writes of the same text are equal
 		setDefault(u, "Opaque", "type")
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		u.Object["status"] = established()
-	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods, and a Job that is suspended, stay as
-	// they are, unless all workloads count as running (runWorkload).
-	case "jobs.batch":
-		if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); helmHook && !suspended {
-			u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
-		}
-	case "pods":
-		if helmHook {
-			u.Object["status"] = map[string]any{"phase": "Succeeded"}
-		}
+		u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
 	}
 }
 
@@ -63,9 +52,4 @@ func foldStringData(u *unstructured.Unstructured) {
 	}
 	u.Object["data"] = data
 	delete(u.Object, "stringData")
-}
-
-// established is the status of a definition that is in use at once.
-func established() map[string]any {
-	return map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
 }

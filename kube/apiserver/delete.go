@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -55,7 +54,7 @@ func (s *store) remove(at key) *unstructured.Unstructured {
 		return s.mark(at, u)
 	case at.resource == definitions:
 		for _, k := range definedKinds(u) {
-			s.removeAll(func(other key) bool { return other.resource == k.resource() })
+			s.removeAll(func(other key, _ *unstructured.Unstructured) bool { return other.resource == k.resource() })
 		}
 	}
 	if s.objects[at] == nil { // a nested removal has led back to it
@@ -87,16 +86,21 @@ func (s *store) removeNamespace(at key, u *unstructured.Unstructured) *unstructu
 	marked := u.DeepCopy()
 	_ = unstructured.SetNestedField(marked.Object, "Terminating", "status", "phase") // it is a map: completeKind made it
 	marked = s.mark(at, marked)
-	s.removeAll(func(other key) bool { return other.namespace == at.name })
+	s.removeAll(in(at.name))
 	s.mayEnd(at.name)
 	return marked
 }
 
+// in chooses the objects in a namespace.
+func in(namespace string) func(key, *unstructured.Unstructured) bool {
+	return func(at key, _ *unstructured.Unstructured) bool { return at.namespace == namespace }
+}
+
 // removeAll removes objects in the order of their keys, so that events have the same order each
 // time. A removal may remove others that are still to come.
-func (s *store) removeAll(chosen func(key) bool) {
-	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
-		if chosen(at) && s.objects[at] != nil {
+func (s *store) removeAll(chosen func(key, *unstructured.Unstructured) bool) {
+	for _, at := range s.keys(chosen) {
+		if s.objects[at] != nil {
 			s.remove(at)
 		}
 	}
@@ -107,15 +111,10 @@ func (s *store) removeAll(chosen func(key) bool) {
 func (s *store) mayEnd(name string) {
 	at := namespaceKey(name)
 	u := s.objects[at]
-	if name == "" || u == nil || u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) > 0 {
-		return
+	going := u != nil && u.GetDeletionTimestamp() != nil && len(u.GetFinalizers()) == 0
+	if name != "" && going && len(s.keys(in(name))) == 0 {
+		s.commitGone(at)
 	}
-	for other := range s.objects {
-		if other.namespace == name {
-			return
-		}
-	}
-	s.commitGone(at)
 }
 
 // collect removes what an object that is gone has owned, unless another owner is there. It is the
@@ -143,14 +142,10 @@ func (s *store) orphan(owner types.UID) {
 
 // ownedBy lists the objects that name an owner, in the order of their keys. Owners count by their
 // UID alone, in all namespaces.
-func (s *store) ownedBy(owner types.UID) (list []key) {
-	for at, u := range s.objects {
-		if slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner }) {
-			list = append(list, at)
-		}
-	}
-	slices.SortFunc(list, key.compare)
-	return list
+func (s *store) ownedBy(owner types.UID) []key {
+	return s.keys(func(_ key, u *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner })
+	})
 }
 
 // exists reports whether an owner is there. One that is being deleted still is.

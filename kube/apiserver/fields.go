@@ -46,7 +46,7 @@ func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
 // which costs little while definitions are few, so it cannot be out of date.
 func (s *store) checker() *fields.Checker {
 	var crds []map[string]any
-	for _, key := range s.sortedKeys(definitions) {
+	for _, key := range s.definitions() {
 		crds = append(crds, s.objects[key].Object)
 	}
 	return fields.New(crds...)

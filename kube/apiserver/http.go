@@ -26,7 +26,6 @@ type Request struct {
 
 	Verb            string         // as RBAC names it
 	Namespace, Name string         // "" for those of all namespaces, and for all objects
-	Labels          string         // the selector of a list
 	Object          map[string]any // to be created, else nil
 }
 
@@ -100,7 +99,7 @@ func (q *request) review(object map[string]any) error {
 	}
 	return q.store.review(Request{
 		GroupVersionResource: q.kind.WithResource(q.kind.plural), Verb: q.verb, Namespace: q.namespace, Name: q.name,
-		Labels: q.query.Get("labelSelector"), Object: object,
+		Object: object,
 	})
 }
 
@@ -161,10 +160,9 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	if len(parts) > 1 {
 		q.name = parts[1]
 	}
-	if len(parts) > 2 {
-		q.subresource = strings.Join(parts[2:], "/")
-	}
-	if q.kind == nil || !q.kind.has(q.subresource) || q.namespace != "" && !q.kind.namespaced {
+	q.subresource = strings.Join(parts[min(2, len(parts)):], "/")
+	part := q.subresource != ""
+	if q.kind == nil || part && (q.subresource != "status" || !q.kind.status) || q.namespace != "" && !q.kind.namespaced {
 		return nil, unknown
 	}
 	q.resource = q.kind.resource()
@@ -183,11 +181,6 @@ func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
 	}
 	return gv, nil
-}
-
-// has reports whether a kind has a subresource; "" is the object itself.
-func (k *kind) has(subresource string) bool {
-	return subresource == "" || subresource == "status" && k.status
 }
 
 // body reads the object of the request, in JSON, YAML or protobuf, and checks that it belongs there. Only typed clients
@@ -310,13 +303,12 @@ func (q *request) list() map[string]any {
 
 // selected are the objects that are asked for, and their version.
 func (q *request) selected() (list []*unstructured.Unstructured, version int64) {
-	objects, version := q.store.now()
-	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
-		if u := objects[at]; q.matches(at, u) {
-			list = append(list, u)
-		}
+	q.store.mu.Lock()
+	defer q.store.mu.Unlock()
+	for _, at := range q.store.keys(q.matches) {
+		list = append(list, q.store.objects[at])
 	}
-	return list, version
+	return list, q.store.number
 }
 
 // shown is an object, or its subresource, in the version of the request. All versions of a kind

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -49,12 +49,13 @@ func blank(k *kind) *unstructured.Unstructured {
 var known = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
 // fieldManager merges lists as a whole where known does not have the kind: custom kinds, and some of those in the scheme.
+// The scheme sets no defaults of untyped objects, as all in the store are.
 func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
 	converter := known()
 	if _, err := converter.ObjectToTyped(blank(k)); err != nil {
 		converter = managedfields.NewDeducedTypeConverter()
 	}
-	return managedfields.NewDefaultFieldManager(converter, onlyVersion{}, noDefaults{}, creator{}, k.WithKind(k.name), k.GroupVersion, subresource, nil)
+	return managedfields.NewDefaultFieldManager(converter, onlyVersion{}, scheme.Scheme, unstructuredscheme.NewUnstructuredCreator(), k.WithKind(k.name), k.GroupVersion, subresource, nil)
 }
 
 // onlyVersion converts nothing: every object is kept in the version it was written in.
@@ -63,22 +64,6 @@ type onlyVersion struct{ runtime.ObjectConvertor }
 // ConvertToVersion implements runtime.ObjectConvertor.
 func (onlyVersion) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return o, nil
-}
-
-// noDefaults sets none, as the whole server.
-type noDefaults struct{}
-
-// Default implements runtime.ObjectDefaulter.
-func (noDefaults) Default(runtime.Object) {}
-
-// creator makes untyped objects, as all in the store are.
-type creator struct{}
-
-// New implements runtime.ObjectCreater.
-func (creator) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(gvk)
-	return u, nil
 }
 
 // withoutManagers is a copy of an object without the managers of its fields.

@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -63,17 +61,18 @@ func (s *Server) EnsureNamespace(name string) {
 
 // Apply creates an object or replaces it, status and all, as no client could: the state that a
 // scenario begins with, and what controllers would do. It checks no fields and calls no observer. A
-// namespace that is not there is created. What changes nothing is no change. The errors are for
-// authors of scenarios, and name the fix.
+// namespace that is not there is created. What changes nothing is no change. An object without apiVersion is of the
+// first kind of its name. The errors are for authors of scenarios, and name the fix.
 func (s *Server) Apply(object map[string]any) error {
 	u := &unstructured.Unstructured{Object: object}
 	u = u.DeepCopy()
-	if u.GetKind() == "" || u.GetName() == "" || u.GetAPIVersion() == "" {
-		return fmt.Errorf("an object needs apiVersion, kind and metadata.name; it has %q, %q, %q", u.GetAPIVersion(), u.GetKind(), u.GetName())
+	if u.GetKind() == "" || u.GetName() == "" {
+		return fmt.Errorf("an object needs kind and metadata.name; it has %q, %q", u.GetKind(), u.GetName())
 	}
 	k := s.store.served().find(u.GetAPIVersion(), u.GetKind())
 	if k == nil {
-		return fmt.Errorf("%s %s: there is no such kind; add its CustomResourceDefinition before it", u.GetAPIVersion(), u.GetKind())
+		name := strings.TrimSpace(u.GetAPIVersion() + " " + u.GetKind())
+		return fmt.Errorf("%s: there is no such kind; add its CustomResourceDefinition before it", name)
 	}
 	switch {
 	case k.namespaced && u.GetNamespace() == "":
@@ -89,14 +88,6 @@ func (s *Server) Apply(object map[string]any) error {
 	s.store.complete(k, u, s.store.objects[key])
 	s.store.commit(key, u)
 	return nil
-}
-
-// Kind is the apiVersion and kind that a word names: a kind, a resource, or a short name.
-func (s *Server) Kind(word string) (apiVersion, kind string, found bool) {
-	if k := s.store.served().find("", word); k != nil {
-		return k.String(), k.name, true
-	}
-	return "", "", false
 }
 
 // Object is a copy of an object without managedFields, nil when there is none or no such kind.
@@ -145,11 +136,11 @@ func (s *Server) OnRequest(f func(Request) error) {
 }
 
 // Objects are copies of all objects, sorted by kind, namespace and name.
-func (s *Server) Objects() []map[string]any {
-	objects, _ := s.store.now()
-	list := make([]map[string]any, 0, len(objects))
-	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
-		list = append(list, withoutManagers(objects[at]).Object)
+func (s *Server) Objects() (list []map[string]any) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	for _, at := range s.store.keys(func(key, *unstructured.Unstructured) bool { return true }) {
+		list = append(list, withoutManagers(s.store.objects[at]).Object)
 	}
 	return list
 }

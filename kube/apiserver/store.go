@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
@@ -15,7 +14,7 @@ import (
 )
 
 // store keeps the objects, and handles them as an API server and its garbage collector do.
-// Requests create, update, delete, get and now, which take the lock, as served does; the
+// Requests create, update, delete and get, which take the lock, as served does; the
 // caller of the other methods holds it.
 //
 // Every change goes through commit or commitGone, which count it, add it to the history, and notify
@@ -27,9 +26,9 @@ type store struct {
 	objects map[key]*unstructured.Unstructured // with managedFields; never written to
 	kinds   kinds                              // define makes them again when a definition changes
 	history history
-	watcher *kube.Watcher  // of the operator
-	feeds   []feed         // of its watches, in the order in which they began
-	denied  map[share]bool // what these may not read
+	watcher *kube.Watcher // of the operator
+	feeds   []feed        // of its watches, in the order in which they began
+	denied  map[key]bool  // what these may not read: resources in a namespace, or in all
 
 	// The observers of OnGone, OnRequest and OnUnknownField are called with the lock held; nil:
 	// none.
@@ -43,7 +42,7 @@ type store struct {
 func newStore(served []*kind) *store {
 	s := &store{
 		number: firstVersion, objects: map[key]*unstructured.Unstructured{}, history: newHistory(firstVersion),
-		kinds: kinds{all: served, fixed: len(served)}, denied: map[share]bool{},
+		kinds: kinds{all: served, fixed: len(served)}, denied: map[key]bool{},
 	}
 	s.watcher = kube.NewFedWatcher(s)
 	return s
@@ -60,12 +59,13 @@ type key struct {
 	namespace, name string
 }
 
+// compare orders objects as the storage of a cluster does: "a-b/x" is before "a/x".
 func (k key) compare(other key) int {
-	return cmp.Or(cmp.Compare(k.resource.String(), other.resource.String()), cmp.Compare(k.path(), other.path()))
+	return cmp.Or(
+		cmp.Compare(k.resource.String(), other.resource.String()),
+		cmp.Compare(k.namespace+"/"+k.name, other.namespace+"/"+other.name),
+	)
 }
-
-// path orders objects as the storage of a cluster does: "a-b/x" is before "a/x".
-func (k key) path() string { return k.namespace + "/" + k.name }
 
 // served are the kinds of now.
 func (s *store) served() kinds {
@@ -78,7 +78,7 @@ func (s *store) served() kinds {
 // served any more, although its objects may still be held by finalizers.
 func (s *store) define() {
 	var defined []*kind
-	for _, key := range s.sortedKeys(definitions) {
+	for _, key := range s.definitions() {
 		if s.objects[key].GetDeletionTimestamp() == nil {
 			defined = append(defined, definedKinds(s.objects[key])...)
 		}
@@ -86,16 +86,20 @@ func (s *store) define() {
 	s.kinds.define(defined)
 }
 
-// sortedKeys makes the order of what happens to objects the same in each run.
-func (s *store) sortedKeys(resource schema.GroupResource) []key {
-	var keys []key
-	for k := range s.objects {
-		if k.resource == resource {
-			keys = append(keys, k)
+// keys are those of some objects. Their order makes what happens to objects the same in each run.
+func (s *store) keys(chosen func(at key, u *unstructured.Unstructured) bool) (list []key) {
+	for at, u := range s.objects {
+		if chosen(at, u) {
+			list = append(list, at)
 		}
 	}
-	slices.SortFunc(keys, key.compare)
-	return keys
+	slices.SortFunc(list, key.compare)
+	return list
+}
+
+// definitions are the keys of the CustomResourceDefinitions.
+func (s *store) definitions() []key {
+	return s.keys(func(at key, _ *unstructured.Unstructured) bool { return at.resource == definitions })
 }
 
 // get returns the stored object itself, which the caller must not change.
@@ -106,11 +110,4 @@ func (s *store) get(k *kind, namespace, name string) (*unstructured.Unstructured
 		return u, nil
 	}
 	return nil, apierrors.NewNotFound(k.resource(), name)
-}
-
-// now are the objects, and their version. The map is the caller's, its objects are not.
-func (s *store) now() (map[key]*unstructured.Unstructured, int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.objects), s.number
 }

@@ -53,10 +53,8 @@ func (s *store) begin(f feed) {
 		return
 	}
 	var list []*unstructured.Unstructured
-	for _, at := range s.sortedKeys(f.resource) {
-		if f.matches(at, s.objects[at]) {
-			list = append(list, withoutManagers(s.objects[at]))
-		}
+	for _, at := range s.keys(f.matches) {
+		list = append(list, withoutManagers(s.objects[at]))
 	}
 	f.List(list)
 }
@@ -75,14 +73,8 @@ func (s *store) see(f feed, e event) {
 	}
 }
 
-// share is what one permission is about: a resource in a namespace, or everywhere.
-type share struct {
-	resource  schema.GroupResource
-	namespace string
-}
-
 func (s *store) refused(f feed) bool {
-	return s.denied[share{resource: f.resource}] || s.denied[share{f.resource, f.namespace}]
+	return s.denied[key{resource: f.resource}] || s.denied[key{resource: f.resource, namespace: f.namespace}]
 }
 
 // Deny takes the permission to read a kind from the watches of the operator, in one namespace or,
@@ -96,7 +88,7 @@ func (s *Server) Deny(word, namespace string, denied bool) error {
 	if k == nil {
 		return fmt.Errorf("there is no kind %s", word)
 	}
-	s.store.denied[share{k.resource(), namespace}] = denied
+	s.store.denied[key{resource: k.resource(), namespace: namespace}] = denied
 	for _, f := range s.store.current() {
 		if f.resource == k.resource() {
 			s.store.begin(f)

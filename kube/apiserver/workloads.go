@@ -17,8 +17,14 @@ func (s *Server) RunWorkloads() {
 
 // runWorkload sets the status that controllers of a cluster with free nodes would come to, with the
 // fields by which kstatus and Helm judge: the observed generation must be the current one, so it
-// comes after the generation. It is called with each write, and replaces the whole status.
-func runWorkload(k *kind, u *unstructured.Unstructured) {
+// comes after the generation. It is called with each write, and replaces the whole status. Hooks of Helm always run,
+// unless they are suspended: Helm waits for them. Other workloads stay as they are until RunWorkloads.
+func (s *store) runWorkload(k *kind, u *unstructured.Unstructured) {
+	_, helmHook := u.GetAnnotations()["helm.sh/hook"]
+	suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	if !s.running && (!helmHook || suspended) {
+		return
+	}
 	replicas, found, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
 	if !found {
 		replicas = 1 // the default of the API
@@ -39,7 +45,7 @@ func runWorkload(k *kind, u *unstructured.Unstructured) {
 		u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{condition("Complete")}}
 	case "pods":
 		u.Object["status"] = map[string]any{"phase": "Running", "conditions": []any{condition("Ready")}}
-		if policy, _, _ := unstructured.NestedString(u.Object, "spec", "restartPolicy"); policy == "Never" {
+		if policy, _, _ := unstructured.NestedString(u.Object, "spec", "restartPolicy"); helmHook || policy == "Never" {
 			u.Object["status"] = map[string]any{"phase": "Succeeded"}
 		}
 	case "persistentvolumeclaims":

@@ -227,9 +227,7 @@ func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 	if k.generation {
 		u.SetGeneration(generation(u, before))
 	}
-	if s.running {
-		runWorkload(k, u)
-	}
+	s.runWorkload(k, u)
 }
 
 // generation counts the changes of what is wanted: metadata and status do not count. The first is

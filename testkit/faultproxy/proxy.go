@@ -10,7 +10,6 @@ import (
 	"log"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -77,7 +76,6 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 		counts: map[string]int{}, open: map[*http.Request]opened{},
 	}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
-	p.server.Listener = &listener{p.server.Listener, p}
 	// As API servers have it: all requests of a client share a connection, which SetDown ends.
 	p.server.EnableHTTP2 = true
 	p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -98,17 +96,14 @@ const placeholder = "placeholder"
 // Kubeconfig returns the path of a file for clients of the proxy. They need no credentials.
 func (p *Proxy) Kubeconfig(t testing.TB) string {
 	t.Helper()
-	config := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"proxy": {
-			Server:                   p.server.URL,
-			CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}),
-		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{placeholder: {Token: placeholder}},
-		Contexts:       map[string]*clientcmdapi.Context{"proxy": {Cluster: "proxy", AuthInfo: placeholder}},
-		CurrentContext: "proxy",
-	}
+	config := clientcmdapi.NewConfig()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: p.server.URL, CertificateAuthorityData: certificate}
+	config.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: placeholder}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
+	config.CurrentContext = "proxy"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(config, path); err != nil {
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -121,7 +116,7 @@ func (p *Proxy) SetRate(rate float64) {
 	p.rate = rate
 }
 
-// SetDown refuses all connections and cuts those that are open, or takes connections again.
+// SetDown cuts all connections, and answers no request until it is called with false.
 func (p *Proxy) SetDown(down bool) {
 	p.mu.Lock()
 	p.down = down
@@ -231,10 +226,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) begin(r *http.Request, cut context.CancelFunc) (f fault, see func(Write) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down { // it came on a connection that SetDown has not closed yet
-		cut()
-	}
 	p.open[r] = opened{watchOf(r), cut}
+	if p.down {
+		return fault{lost: true}, nil
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		see = p.onWrite
 	}
@@ -252,24 +247,6 @@ func (p *Proxy) end(r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, r)
-}
-
-// listener refuses connections while the proxy is down: it closes them at once. To close the
-// listener itself would give its port away, and clients could not find the proxy again.
-type listener struct {
-	net.Listener
-	proxy *Proxy
-}
-
-// Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	l.proxy.mu.Lock()
-	defer l.proxy.mu.Unlock()
-	if err == nil && l.proxy.down {
-		_ = c.Close() // that is the refusal
-	}
-	return c, err
 }
 
 // fault is what happens to one request; the zero value is none.

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/tools/txtar"
+
+	"addon-operator/helm/dryrun"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -58,12 +59,4 @@ func write(t testing.TB, path string, data []byte) {
 }
 
 // Diff shows the lines in which two texts differ, with the three before and after them.
-func Diff(want, got string) string {
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: "want", ToFile: "got", Context: 3,
-	})
-	if err != nil { // writing into memory does not fail
-		return err.Error()
-	}
-	return text
-}
+func Diff(want, got string) string { return dryrun.UnifiedTexts(want, got, "want", "got") }
