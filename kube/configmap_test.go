@@ -176,7 +176,7 @@ func (w *world) increment(ns string, known ConfigMap) ConfigMap {
 	}
 }
 
-// The refusals of the API server are foretold in words that help.
+// The refusals of the API server are passed on.
 func TestWriteConfigMapRefused(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
@@ -184,7 +184,7 @@ func TestWriteConfigMapRefused(t *testing.T) {
 	world.updateConfigMap(ns, "immutable", func(c *corev1.ConfigMap) { c.Immutable = new(true) })
 	tests := map[string]struct{ name, text, message string }{
 		"immutable": {"immutable", "x", "immutable"},
-		"too large": {"large", strings.Repeat("x", 1<<20), "1048577 bytes"},
+		"too large": {"large", strings.Repeat("x", 1<<20+1), "1048576 bytes"},
 		"bad name":  {"Bad_Name", "x", "Bad_Name"},
 	}
 	for situation, test := range tests {

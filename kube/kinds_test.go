@@ -176,7 +176,7 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 func TestKindsAfterAnOutageMaySettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSourceBench(t)
-		k, watches := newKindWatches(nil), []*Watch{b.watch(Spec{}).watch}
+		k, watches := newKindChanges(), []*Watch{b.watch(Spec{}).watch}
 		b.list("1")
 		quiet := func(want bool) {
 			t.Helper()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -146,16 +147,9 @@ func (s *WatchState) worsen(c condition, source string) {
 
 // severity orders the phases from the best to the worst: see State.
 func severity(p Phase) int {
-	switch p {
-	case Complete:
-		return 0
-	case Syncing:
-		return 1
-	case Stale:
-		return 2
-	case Forbidden:
-		return 3
-	default:
-		return 4
+	better := []Phase{Complete, Syncing, Stale, Forbidden}
+	if i := slices.Index(better, p); i >= 0 {
+		return i
 	}
+	return len(better)
 }

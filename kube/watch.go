@@ -35,19 +35,10 @@ type Watch struct {
 	whole      bool     // all parts are listed, and the last word of that is on its way
 	stopped    bool     // nothing is queued any more
 	seq        uint64   // of the last change
-	queue      []notice // changes to deliver, in order; without a bound, because Limit bounds what they come from
+	queue      []func() // calls of notify, synced, Overflowed and failed that are due, in order; Limit bounds what they come from
 	bytes      int      // that the entries of all parts take
 	overflowed bool     // that was too much: nothing is kept any more
 	filter     filterFailures
-}
-
-// notice is a change to be delivered, or the message that the Watch is complete, that it is too
-// large, or that a request has failed.
-type notice struct {
-	change     Change
-	synced     bool
-	overflowed bool
-	failed     error
 }
 
 func newWatch(w *Watcher, spec Spec, selection selection, changed func(Change), synced func()) *Watch {
@@ -96,7 +87,9 @@ func (w *Watch) notify(change Change) {
 	}
 	w.seq++
 	change.Seq = w.seq
-	w.enqueue(notice{change: change})
+	if w.changed != nil {
+		w.enqueue(func() { w.changed(change) })
+	}
 }
 
 // checkSynced queues the message that the Watch is complete, for the first time or again. Called
@@ -111,7 +104,9 @@ func (w *Watch) checkSynced() {
 		}
 	}
 	w.synced, w.whole = true, true
-	w.enqueue(notice{synced: true})
+	if w.complete != nil {
+		w.enqueue(w.complete)
+	}
 }
 
 // weigh counts the bytes that one entry adds instead of another, and gives all up if they are too
@@ -138,18 +133,20 @@ func (w *Watch) overflow() {
 	for _, p := range w.parts {
 		p.entries = nil
 	}
-	w.enqueue(notice{overflowed: true})
+	if w.spec.Overflowed != nil {
+		w.enqueue(w.spec.Overflowed)
+	}
 }
 
 // report queues a failure, if anybody wants to know. Called with w.mu.
 func (w *Watch) report(err error) {
 	if w.spec.failed != nil && !w.stopped {
-		w.enqueue(notice{failed: err})
+		w.enqueue(func() { w.spec.failed(err) })
 	}
 }
 
-func (w *Watch) enqueue(n notice) {
-	w.queue = append(w.queue, n)
+func (w *Watch) enqueue(call func()) {
+	w.queue = append(w.queue, call)
 	w.wake.raise()
 }
 
@@ -201,21 +198,10 @@ func (w *Watch) flush(ctx context.Context) {
 	w.queue = nil
 	w.mu.Unlock()
 	// An overflow does not take these back: they are delivered, unless Stop ends ctx.
-	for _, n := range queue {
+	for _, call := range queue {
 		if ctx.Err() != nil {
 			return
 		}
-		switch {
-		case n.overflowed:
-			if w.spec.Overflowed != nil {
-				w.spec.Overflowed()
-			}
-		case n.failed != nil:
-			w.spec.failed(n.failed)
-		case n.synced && w.complete != nil:
-			w.complete()
-		case !n.synced && w.changed != nil:
-			w.changed(n.change)
-		}
+		call()
 	}
 }

@@ -319,6 +319,7 @@ func TestKindThatComesAndGoes(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	watcher := world.watcher()
+	world.client.WatchKinds(t.Context()) // as Helm does, so that the definition is noticed at once
 	gadget := newTestKind("Gadget")
 	spec := Spec{Kind: gadget.name, Namespaces: []string{ns}, Filter: nothing}
 	l := listen(t, watcher, spec)
@@ -366,21 +367,19 @@ func (k testKind) definitionText() string {
 		k.definition(), k.name, k.plural(), k.singular(), k.short())
 }
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
 func (w *world) define(k testKind) {
 	w.t.Helper()
 	definition := &unstructured.Unstructured{}
 	must(w.t, json.Unmarshal([]byte(k.definitionText()), &definition.Object))
-	must(w.t, second(w.client.dynamic.Resource(definitions).Create(w.t.Context(), definition, metav1.CreateOptions{})))
+	must(w.t, second(w.client.dynamic.Resource(crdResource()).Create(w.t.Context(), definition, metav1.CreateOptions{})))
 	w.t.Cleanup(func() {
-		_ = w.client.dynamic.Resource(definitions).Delete(context.Background(), k.definition(), metav1.DeleteOptions{})
+		_ = w.client.dynamic.Resource(crdResource()).Delete(context.Background(), k.definition(), metav1.DeleteOptions{})
 	})
 }
 
 func (w *world) undefine(k testKind) {
 	w.t.Helper()
-	api := w.client.dynamic.Resource(definitions)
+	api := w.client.dynamic.Resource(crdResource())
 	must(w.t, api.Delete(w.t.Context(), k.definition(), metav1.DeleteOptions{}))
 	eventually(w.t, "the definition is gone", func() bool {
 		_, err := api.Get(w.t.Context(), k.definition(), metav1.GetOptions{})
