@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,15 +30,11 @@ type crdSource struct {
 	object *unstructured.Unstructured
 }
 
-// readDefinitions reads the files below <dir>/crds of every dir, after those of subcharts: of two
-// definitions with one name the last one counts (M1). All errors are returned together; nothing of
-// a file with an error is used.
-func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
+// readDefinitions reads files. All errors are returned together; nothing of a file with an error is used.
+func readDefinitions(o CRDOptions, files []CRDFile) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
-	// Subcharts come first, because the last definition of a name counts: the module has the last
-	// word.
-	for _, file := range o.Subcharts {
+	for _, file := range files {
 		if o.Skips(file.Name) {
 			continue
 		}
@@ -50,104 +44,12 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		}
 		all = append(all, found...)
 	}
-	for _, dir := range dirs {
-		files, err := CRDFiles(dir, o)
-		errs = append(errs, err)
-		for _, file := range files {
-			shown := o.Shown(file)
-			found, err := readDefinitionFile(file, shown, o.Labels)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", shown, err))
-			}
-			all = append(all, found...)
-		}
-	}
 	return all, errors.Join(errs...)
-}
-
-// CRDFiles lists the YAML and JSON files below crds/ of a directory in order, except those whose
-// names begin with a prefix to skip, and those that .helmignore names (M1). A missing directory has
-// none. Links are followed, as Helm does. Hidden entries are left out: a directory that is mounted
-// from a ConfigMap holds each file twice, once below "..data".
-func CRDFiles(dir string, o CRDOptions) ([]string, error) {
-	files, err := crdFiles(filepath.Join(dir, "crds"), o, new([]fs.FileInfo))
-	if err == nil && len(files) > 0 && o.Ignored != nil {
-		var ignored func(string) bool
-		if ignored, err = o.Ignored(dir); err == nil {
-			files = slices.DeleteFunc(files, func(file string) bool {
-				return ignored(strings.TrimPrefix(filepath.ToSlash(file), filepath.ToSlash(dir)+"/"))
-			})
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for CRDs: %w", err)
-	}
-	return files, nil
-}
-
-// crdFiles visits no directory twice: a link may lead to a directory above it.
-func crdFiles(dir string, o CRDOptions, visited *[]fs.FileInfo) (files []string, err error) {
-	here, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil || slices.ContainsFunc(*visited, func(other fs.FileInfo) bool { return os.SameFile(here, other) }) {
-		return nil, err
-	}
-	*visited = append(*visited, here)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		file := filepath.Join(dir, entry.Name())
-		info, err := os.Stat(file) // follows links
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case err == nil && info.IsDir():
-			below, err := crdFiles(file, o, visited)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, below...)
-		case mayDefine(file) && !o.Skips(file): // what cannot be read fails then
-			files = append(files, file)
-		}
-	}
-	return files, nil
-}
-
-// mayDefine reports whether a file below crds/ is read, by the end of its name, as Helm does (M1).
-func mayDefine(file string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(file)))
 }
 
 // Skips reports whether a file is none of definitions, by its name (M1).
 func (o CRDOptions) Skips(file string) bool {
 	return slices.ContainsFunc(o.SkipPrefixes, func(prefix string) bool { return strings.HasPrefix(filepath.Base(file), prefix) })
-}
-
-// readDefinitionFile reads a regular file only: a named pipe may have no writer, and a device may
-// never end. shown is its name in errors.
-func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSource, error) {
-	info, err := os.Stat(file)
-	var data []byte
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		err = errors.New("it is neither a regular file nor a link to one")
-	case info.Size() > maxCRDFile:
-		err = fmt.Errorf("it has %d bytes, more than %d MiB; split it into several files", info.Size(), maxCRDFile>>20)
-	default:
-		data, err = os.ReadFile(file)
-	}
-	if about, ok := errors.AsType[*fs.PathError](err); ok {
-		err = about.Err // the caller names the file
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseDefinitionFile(shown, data, labels)
 }
 
 // parseDefinitionFile reads a YAML stream that may hold nothing but CustomResourceDefinitions, or lists of them.
@@ -175,12 +77,8 @@ func parseDefinitionFile(file string, data []byte, labels map[string]string) (al
 	}
 }
 
-// What a file of definitions, and each document in it, may have, in bytes: the API server takes
-// objects of 3 MiB, and a file is read as a whole (M1).
-const (
-	maxCRDFile = 16 << 20
-	maxCRD     = 4 << 20
-)
+// maxCRD bounds a document in a file, in bytes: the API server takes objects of 3 MiB (M1).
+const maxCRD = 4 << 20
 
 // parseDefinition returns no object for a document with nothing but comments, and several for a
 // list. Of duplicate keys the last one wins, as with kubectl and Helm. It
@@ -282,8 +180,8 @@ func (d *crdSource) complete(labels map[string]string) error {
 }
 
 // Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies them.
-func Definitions(file string) (objects []map[string]any, err error) {
-	found, err := readDefinitionFile(file, file, nil)
+func Definitions(data []byte) (objects []map[string]any, err error) {
+	found, err := parseDefinitionFile("", data, nil)
 	for _, d := range found {
 		objects = append(objects, d.object.Object)
 	}

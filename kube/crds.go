@@ -39,15 +39,9 @@ const (
 type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
-	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
-	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
-	// its path below the directory; nil: no file.
-	Ignored func(dir string) (func(file string) bool, error)
-	// Shown names a path in errors and logs.
-	Shown func(path string) string
 }
 
-// CRDFile is a file of definitions that was read already.
+// CRDFile is a file of definitions.
 type CRDFile struct {
 	Name string // for errors, which show it as it is; its base name may be filtered (M1)
 	Data []byte
@@ -68,16 +62,16 @@ func WithProgress(ctx context.Context, progress func(done, total int)) context.C
 	return context.WithValue(ctx, crdProgress{}, progress)
 }
 
-// EnsureCRDs installs the CustomResourceDefinitions below <dir>/crds of every dir, and those of
-// subcharts, and waits until their kinds are served (M1–M3, M6); it returns those
-// that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
+// EnsureCRDs installs the CustomResourceDefinitions of files, and waits until their kinds are served (M1–M3, M6); it
+// returns those that it wrote or had to wait for, with their files. Of two definitions with one name the last one
+// counts. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors name the file; the
 // definitions of other files are installed. The next call continues where this one ended (M4).
-func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
+func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, files []CRDFile) (written map[string]string, err error) {
 	// The definitions are independent of each other, so the failure of one must
 	// not cancel the others (M4): the functions of the group return nil, and each has its own place in
 	// changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
-	all, unread := readDefinitions(o, dirs)
+	all, unread := readDefinitions(o, files)
 	all = c.withoutDuplicates(all)
 	changed := make([]bool, len(all))
 	errs := make([]error, len(all))
@@ -117,10 +111,10 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 	return written, errors.Join(errs...)
 }
 
-// CheckCRDs reads the definitions below directories as EnsureCRDs does, and returns an error that
-// names each file that is wrong. It makes no request.
-func CheckCRDs(o CRDOptions, dirs ...string) error {
-	_, err := readDefinitions(o, dirs)
+// CheckCRDs reads the definitions of files as EnsureCRDs does, and returns an error that names each file that is wrong.
+// It makes no request.
+func CheckCRDs(o CRDOptions, files []CRDFile) error {
+	_, err := readDefinitions(o, files)
 	return err
 }
 

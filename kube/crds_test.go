@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,14 +23,14 @@ type crdTest struct {
 	*world
 	t     *testing.T
 	group string
-	dir   string
+	files []CRDFile
 }
 
 func newCRDTest(t *testing.T) *crdTest {
 	t.Helper()
 	t.Parallel()
 	cluster := devclustertest.Start(t)
-	c := &crdTest{world: newWorld(t, cluster), t: t, group: cluster.Namespace(t) + ".example.com", dir: t.TempDir()}
+	c := &crdTest{world: newWorld(t, cluster), t: t, group: cluster.Namespace(t) + ".example.com"}
 	t.Cleanup(func() {
 		_ = c.client.dynamic.Resource(crdResource()).Delete(context.Background(), c.name(), metav1.DeleteOptions{})
 	})
@@ -52,20 +50,18 @@ func (c *crdTest) text(extra string, versions ...string) string {
 	return b.String()
 }
 
+// file sets what is in a file.
 func (c *crdTest) file(name, text string) {
-	c.t.Helper()
-	path := filepath.Join(c.dir, "crds", filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		c.t.Fatal(err)
+	i := slices.IndexFunc(c.files, func(f CRDFile) bool { return f.Name == name })
+	if i < 0 {
+		i, c.files = len(c.files), append(c.files, CRDFile{Name: name})
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	c.files[i].Data = []byte(text)
 }
 
 func (c *crdTest) ensure(want ...string) {
 	c.t.Helper()
-	got, err := c.client.EnsureCRDs(c.t.Context(), crdOptions(), c.dir)
+	got, err := c.client.EnsureCRDs(c.t.Context(), crdOptions(), c.files)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -75,7 +71,7 @@ func (c *crdTest) ensure(want ...string) {
 }
 
 func crdOptions() CRDOptions {
-	return CRDOptions{SkipPrefixes: []string{"doc-", "_"}, Labels: map[string]string{"heritage": "addon-operator"}, Shown: filepath.Base}
+	return CRDOptions{SkipPrefixes: []string{"doc-", "_"}, Labels: map[string]string{"heritage": "addon-operator"}}
 }
 
 func (c *crdTest) live() *unstructured.Unstructured {
@@ -102,11 +98,9 @@ func TestEnsureCRDsInstalls(t *testing.T) {
 	c.file("deep/er/widgets.yaml", "# a comment\n---\n"+c.text("", "v1")+"---\n")
 	c.file("doc-widgets.yaml", "description: a translation")
 	c.file("_draft.yaml", "kind: Nothing")
-	c.file("..data/widgets.yaml", "kind: Nothing")
-	c.file("README.md", "text")
 	var told []int
 	ctx := WithProgress(t.Context(), func(done, total int) { told = append(told, done, total) })
-	if got, err := c.client.EnsureCRDs(ctx, crdOptions(), c.dir); err != nil || got[c.name()] == "" {
+	if got, err := c.client.EnsureCRDs(ctx, crdOptions(), c.files); err != nil || got[c.name()] == "" {
 		t.Fatalf("written: %v, %v", got, err)
 	}
 	if !slices.Equal(told, []int{1, 1}) {
@@ -150,7 +144,7 @@ func TestEnsureCRDsRefusesToLoseObjects(t *testing.T) {
 			c.file("widgets.yaml", c.text("", versions[0]...))
 			c.ensure(c.name())
 			c.file("widgets.yaml", c.text("", versions[1]...))
-			_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+			_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 			for _, want := range []string{c.name(), "widgets.yaml", dropped, "keep the version in the file, with served: false"} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v\nwant %s", err, want)
@@ -203,7 +197,7 @@ func TestEnsureCRDsRefuses(t *testing.T) {
 	c.file("a.yaml", c.text("", "v1")+"---\nkind: ConfigMap\napiVersion: v1\n")
 	c.file("b.yaml", "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: olds.example.com}\n")
 	c.file("c.yaml", "a: 1\na: 2\n")
-	_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+	_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 	for _, want := range []string{"a.yaml: document 2: kind \"ConfigMap\" does not belong in crds/", "b.yaml: document 1: apiVersion \"apiextensions.k8s.io/v1beta1\"", "c.yaml: document 1: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant %s", err, want)
@@ -211,9 +205,6 @@ func TestEnsureCRDsRefuses(t *testing.T) {
 	}
 	if _, err := c.client.dynamic.Resource(crdResource()).Get(t.Context(), c.name(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the valid one is there: %v", err)
-	}
-	if _, err := c.client.EnsureCRDs(t.Context(), crdOptions(), filepath.Join(c.dir, "none")); err != nil {
-		t.Errorf("a module without crds: %v", err)
 	}
 }
 
@@ -223,7 +214,7 @@ func TestEnsureCRDsReportsRefusal(t *testing.T) {
 	c := newCRDTest(t)
 	c.file("a.yaml", c.text("", "v1"))
 	c.file("b.yaml", strings.Replace(c.text("", "v1"), "name: widgets.", "name: wrong.", 1))
-	written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+	written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 	if err == nil || !strings.Contains(err.Error(), "b.yaml") || strings.Contains(err.Error(), "a.yaml") || len(written) != 1 || !strings.HasSuffix(written[c.name()], "a.yaml") {
 		t.Errorf("written %v, %v", written, err)
 	}
@@ -241,7 +232,7 @@ func TestEnsureCRDsWaitsAgain(t *testing.T) {
 		_ = c.client.dynamic.Resource(crdResource()).Delete(context.Background(), twin, metav1.DeleteOptions{})
 	})
 	for attempt := range 2 {
-		written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+		written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 		if err == nil || !strings.Contains(err.Error(), "b.yaml: its names are refused") || len(written) > 0 {
 			t.Errorf("attempt %d: written %v, %v; want a refusal of the names", attempt+1, written, err)
 		}

@@ -43,9 +43,9 @@ func (f *files) write() error {
 // definitions are those in crds/ of the modules that play. The operator reports files that are wrong.
 func (f *files) definitions() (all []map[string]any) {
 	for _, base := range subdirectories(f.modulesDir()) {
-		found, _ := kube.CRDFiles(charts.Root(filepath.Join(f.modulesDir(), base)), kube.CRDOptions{Ignored: charts.Ignored})
+		found, _ := charts.Definitions(filepath.Join(f.modulesDir(), base))
 		for _, file := range found {
-			definitions, _ := kube.Definitions(file)
+			definitions, _ := kube.Definitions(file.Data)
 			all = append(all, definitions...)
 		}
 	}

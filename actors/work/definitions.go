@@ -3,9 +3,9 @@ package work
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"addon-operator/helm"
@@ -26,28 +26,31 @@ type Definitions struct {
 	ensured sync.Map
 }
 
-// NewDefinitions makes them. What .helmignore of a chart names is no definition.
+// NewDefinitions makes them.
 func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
-	options.Ignored = charts.Ignored
 	return &Definitions{client: client, releases: releases, options: options}
 }
 
-// EnsureCRDs implements CRDs.
+// EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
+// counts (M1).
 func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
-	var dirs []string
-	var files []kube.CRDFile
+	var own, brought []kube.CRDFile
+	var errs []error
 	sums := map[string][sha256.Size]byte{}
 	for _, m := range modules {
-		dirs = append(dirs, charts.Root(m.Dir))
-		found, sum := d.subcharts(m)
-		files, sums[m.Name] = append(files, found...), sum
+		files, err := ownCRDs(m)
+		own, errs = append(own, files...), append(errs, err)
+		files, sums[m.Name] = d.subcharts(m)
+		brought = append(brought, files...)
 	}
-	return d.ensure(ctx, files, dirs, sums, modules...)
+	written, err = d.ensure(ctx, append(brought, own...), sums)
+	return written, errors.Join(append(errs, err)...)
 }
 
 // CheckCRDs implements CRDs.
 func (d *Definitions) CheckCRDs(m helm.Module) error {
-	return kube.CheckCRDs(d.optionsFor(m), charts.Root(m.Dir))
+	files, err := ownCRDs(m)
+	return errors.Join(err, kube.CheckCRDs(d.options, files))
 }
 
 // EnsureSubcharts implements CRDs.
@@ -56,16 +59,14 @@ func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
 	}
-	_, err := d.ensure(ctx, files, nil, map[string][sha256.Size]byte{m.Name: sum}, m)
+	_, err := d.ensure(ctx, files, map[string][sha256.Size]byte{m.Name: sum})
 	return err
 }
 
 // ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may
 // have been written. What has failed is not noted, so the next call tries it again.
-func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []string, sums map[string][sha256.Size]byte, modules ...helm.Module) (written map[string]string, err error) {
-	options := d.optionsFor(modules...)
-	options.Subcharts = files
-	written, err = d.client.EnsureCRDs(ctx, options, dirs...)
+func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
+	written, err = d.client.EnsureCRDs(ctx, d.options, files)
 	if len(written) > 0 {
 		d.releases.ResetDiscovery()
 	}
@@ -78,28 +79,31 @@ func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []s
 	return written, nil
 }
 
-// optionsFor are the options for the files of some modules, which messages name as the modules do.
-func (d *Definitions) optionsFor(modules ...helm.Module) kube.CRDOptions {
-	options := d.options
-	options.Shown = func(path string) string {
-		for _, m := range modules {
-			if strings.HasPrefix(path, m.Dir+string(filepath.Separator)) {
-				return m.Shows(path)
-			}
-		}
-		return path
+// ownCRDs are the files in crds/ of a module.
+func ownCRDs(m helm.Module) (files []kube.CRDFile, err error) {
+	found, err := charts.Definitions(m.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("read CRDs of %s: %w", m.Shows(charts.Root(m.Dir)), err)
 	}
-	return options
+	return shownIn(m, found), nil
+}
+
+// shownIn are files of the chart of a module as messages name them.
+func shownIn(m helm.Module, found []charts.File) (files []kube.CRDFile) {
+	for _, f := range found {
+		files = append(files, kube.CRDFile{Name: m.Shows(filepath.Join(charts.Root(m.Dir), f.Name)), Data: f.Data})
+	}
+	return files
 }
 
 // subcharts are the definitions of the subcharts that the values of a module enable. The checksum
 // covers names and lengths, so that no two lists of files have the same.
 func (d *Definitions) subcharts(m helm.Module) (files []kube.CRDFile, sum [sha256.Size]byte) {
 	all := sha256.New()
-	for _, f := range d.releases.SubchartCRDs(m) {
-		files = append(files, kube.CRDFile{Name: m.Shows(filepath.Join(charts.Root(m.Dir), f.Name)), Data: f.Data})
+	found := d.releases.SubchartCRDs(m)
+	for _, f := range found {
 		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
 	}
 	all.Sum(sum[:0])
-	return files, sum
+	return shownIn(m, found), sum
 }

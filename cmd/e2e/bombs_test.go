@@ -177,7 +177,7 @@ func TestBombInTheFilesOfAModule(t *testing.T) {
 			}
 		}, "its files have more than 64 MiB; list in .helmignore what no template reads"},
 		"a pipe as .helmignore":  {func(h *fixture) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is neither a regular file"},
-		"a pipe as a definition": {func(h *fixture) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is neither a regular file"},
+		"a pipe as a definition": {func(h *fixture) { h.pipe("modules/020-two/crds/a.yaml") }, "read CRDs of 020-two: crds/a.yaml is neither a regular file"},
 		"aliases in a definition": {func(h *fixture) {
 			h.write("modules/020-two/crds/a.yaml", crd+"  "+strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  "))
 		}, "crds/a.yaml: document 1: the document is larger than 4 MiB"},

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -202,19 +202,19 @@ func (g *generator) ownKinds() error {
 	var errs []error
 	for _, m := range g.tree.Modules {
 		options := g.config.CRDOptions()
-		paths, err := kube.CRDFiles(charts.Root(m.Dir), options)
-		errs = append(errs, err)
-		for _, file := range paths {
-			data, err := os.ReadFile(file)
-			if err = errors.Join(err, g.definitions("crds/ of module "+m.Name, data)); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", file, err))
-			}
+		files, err := charts.Definitions(m.Dir)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", charts.Root(m.Dir), err))
 		}
 		for _, layer := range g.layers(m) {
-			for _, f := range g.helm.SubchartCRDs(layer) {
-				if !options.Skips(f.Name) {
-					errs = append(errs, g.definitions(path.Dir(f.Name)+" of module "+m.Name, f.Data))
-				}
+			files = append(files, g.helm.SubchartCRDs(layer)...)
+		}
+		for _, f := range files {
+			if options.Skips(f.Name) {
+				continue
+			}
+			if err := g.definitions(path.Dir(f.Name)+"/ of module "+m.Name, f.Data); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", filepath.Join(charts.Root(m.Dir), f.Name), err))
 			}
 		}
 	}
