@@ -1,30 +1,37 @@
-package kube_test
+package kube
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"addon-operator/kube"
+	"sigs.k8s.io/yaml"
 )
 
-// M1: definitions are read as kubectl reads them: a key may override a merged one, of a key that is there twice the last
-// one counts, and JSON is read as JSON, also with what YAML lacks: an escaped slash, surrogate pairs, tabs.
-func TestDefinitions(t *testing.T) {
-	const yaml = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec:\n  a: &a {text: merged}\n"
-	const json = "{\n\t\"apiVersion\": \"apiextensions.k8s.io\\/v1\", \"kind\": \"CustomResourceDefinition\", \"metadata\": {\"name\": \"a.b\"},\n"
-	for text, want := range map[string]string{
-		yaml + "  b: {<<: *a, text: own}\n":  "own",
-		yaml + "  b: {<<: *a}\n":             "merged",
-		yaml + "  b: {text: 1, text: two}\n": "two",
-		json + "\"spec\": {\"b\": {\"text\": \"\\ud83d\\ude00\", \"n\": 12345678901234}}}": "😀",
+// M1: what is no definition is named, with its file and what to do.
+func TestCheckCRDs(t *testing.T) {
+	var found []CRD
+	for file, text := range map[string]string{
+		"a": "{kind: ConfigMap, apiVersion: v1}",
+		"b": "{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1beta1, metadata: {name: olds.example.com}}",
+		"c": "{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: [], spec: {}}",
+		"d": "{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: {name: x}}",
+		"e": "{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: {name: w, labels: {a: 1}}, spec: {}}",
+		"f": "{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: {name: z}, spec: {}}",
 	} {
-		found, err := kube.Definitions([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _, _ := unstructured.NestedString(found[0], "spec", "b", "text"); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
+		object := &unstructured.Unstructured{}
+		must(t, yaml.Unmarshal([]byte(text), &object.Object))
+		found = append(found, CRD{file, object})
+	}
+	err := CheckCRDs(found)
+	for _, want := range []string{
+		`a: kind "ConfigMap" does not belong in crds/`, `b: apiVersion "apiextensions.k8s.io/v1beta1" of CustomResourceDefinition olds`,
+		"c: CustomResourceDefinition without metadata.name", "d: CustomResourceDefinition x has no spec",
+		"e: CustomResourceDefinition w: metadata.labels must be a map of strings",
+	} {
+		wantError(t, err, want)
+	}
+	if strings.Contains(err.Error(), "f: ") {
+		t.Errorf("refused: %v", err)
 	}
 }

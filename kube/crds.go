@@ -41,12 +41,6 @@ type CRDOptions struct {
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
 }
 
-// CRDFile is a file of definitions.
-type CRDFile struct {
-	Name string // for errors, which show it as it is; its base name may be filtered (M1)
-	Data []byte
-}
-
 func crdResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
@@ -62,17 +56,19 @@ func WithProgress(ctx context.Context, progress func(done, total int)) context.C
 	return context.WithValue(ctx, crdProgress{}, progress)
 }
 
-// EnsureCRDs installs the CustomResourceDefinitions of files, and waits until their kinds are served (M1–M3, M6); it
-// returns those that it wrote or had to wait for, with their files. Of two definitions with one name the last one
+// EnsureCRDs installs CustomResourceDefinitions that CheckCRDs has accepted, and waits until their kinds are served
+// (M1–M3, M6); it returns those that it wrote or had to wait for, with their files. Of two with one name the last one
 // counts. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors name the file; the
 // definitions of other files are installed. The next call continues where this one ended (M4).
-func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, files []CRDFile) (written map[string]string, err error) {
+func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, found []CRD) (written map[string]string, err error) {
 	// The definitions are independent of each other, so the failure of one must
 	// not cancel the others (M4): the functions of the group return nil, and each has its own place in
 	// changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
-	all, unread := readDefinitions(o, files)
-	all = c.withoutDuplicates(all)
+	all, err := c.withoutDuplicates(o, found)
+	if err != nil {
+		return nil, err
+	}
 	changed := make([]bool, len(all))
 	errs := make([]error, len(all))
 	var group errgroup.Group
@@ -105,17 +101,7 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, files []CRDFile) 
 		errs = append(errs, c.awaitServed(ctx, fresh))
 		c.log.Info("CRDs are installed", "crds", slices.Sorted(maps.Keys(written)))
 	}
-	if unread != nil {
-		errs = append(errs, fmt.Errorf("read CRDs: %w", unread))
-	}
 	return written, errors.Join(errs...)
-}
-
-// CheckCRDs reads the definitions of files as EnsureCRDs does, and returns an error that names each file that is wrong.
-// It makes no request.
-func CheckCRDs(o CRDOptions, files []CRDFile) error {
-	_, err := readDefinitions(o, files)
-	return err
 }
 
 // Unavailable reports that a request has failed because the API server did not answer it, or could
@@ -129,11 +115,14 @@ func Unavailable(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
-// withoutDuplicates keeps the last of several files with the same definition, and logs the others:
+// withoutDuplicates keeps the last of several definitions with the same name, and logs the others:
 // modules that ship the same CRD do not stop the run.
-func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
-	var kept []crdSource
-	for _, d := range all {
+func (c *Client) withoutDuplicates(o CRDOptions, found []CRD) (kept []crdSource, err error) {
+	for _, f := range found {
+		d, err := f.complete(o.Labels)
+		if err != nil {
+			return nil, err
+		}
 		i := slices.IndexFunc(kept, func(k crdSource) bool { return k.name == d.name })
 		if i < 0 {
 			kept = append(kept, d)
@@ -144,7 +133,7 @@ func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
 		}
 		kept[i] = d
 	}
-	return kept
+	return kept, nil
 }
 
 // ensureCRD applies one definition unless the cluster has it; it returns when its kind is

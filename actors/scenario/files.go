@@ -12,7 +12,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
-	"addon-operator/kube"
+	"addon-operator/helm/manifest"
 	"addon-operator/values"
 )
 
@@ -45,8 +45,10 @@ func (f *files) definitions() (all []map[string]any) {
 	for _, base := range subdirectories(f.modulesDir()) {
 		found, _ := charts.Definitions(filepath.Join(f.modulesDir(), base))
 		for _, file := range found {
-			definitions, _ := kube.Definitions(file.Data)
-			all = append(all, definitions...)
+			objects, _ := manifest.Parse(string(file.Data))
+			for _, object := range objects {
+				all = append(all, object.Object)
+			}
 		}
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
+	"addon-operator/helm/manifest"
 	"addon-operator/kube"
 )
 
@@ -34,14 +35,18 @@ func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRD
 // EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
 // counts (M1).
 func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
-	var own, brought []kube.CRDFile
+	var own, brought []kube.CRD
 	var errs []error
 	sums := map[string][sha256.Size]byte{}
 	for _, m := range modules {
-		files, err := ownCRDs(m)
-		own, errs = append(own, files...), append(errs, err)
-		files, sums[m.Name] = d.subcharts(m)
-		brought = append(brought, files...)
+		found, err := d.own(m)
+		own, errs = append(own, found...), append(errs, err)
+		files, sum := d.subcharts(m)
+		found, err = d.read(m, files)
+		brought, errs = append(brought, found...), append(errs, err)
+		if err == nil {
+			sums[m.Name] = sum
+		}
 	}
 	written, err = d.ensure(ctx, append(brought, own...), sums)
 	return written, errors.Join(append(errs, err)...)
@@ -49,8 +54,8 @@ func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 
 // CheckCRDs implements CRDs.
 func (d *Definitions) CheckCRDs(m helm.Module) error {
-	files, err := ownCRDs(m)
-	return errors.Join(err, kube.CheckCRDs(d.options, files))
+	_, err := d.own(m)
+	return err
 }
 
 // EnsureSubcharts implements CRDs.
@@ -59,14 +64,19 @@ func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
 	}
-	_, err := d.ensure(ctx, files, map[string][sha256.Size]byte{m.Name: sum})
-	return err
+	found, wrong := d.read(m, files)
+	sums := map[string][sha256.Size]byte{m.Name: sum}
+	if wrong != nil {
+		sums = nil
+	}
+	_, err := d.ensure(ctx, found, sums)
+	return errors.Join(wrong, err)
 }
 
 // ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may
 // have been written. What has failed is not noted, so the next call tries it again.
-func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
-	written, err = d.client.EnsureCRDs(ctx, d.options, files)
+func (d *Definitions) ensure(ctx context.Context, found []kube.CRD, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
+	written, err = d.client.EnsureCRDs(ctx, d.options, found)
 	if len(written) > 0 {
 		d.releases.ResetDiscovery()
 	}
@@ -79,31 +89,48 @@ func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, sums map
 	return written, nil
 }
 
-// ownCRDs are the files in crds/ of a module.
-func ownCRDs(m helm.Module) (files []kube.CRDFile, err error) {
-	found, err := charts.Definitions(m.Dir)
+// own are the definitions in crds/ of a module.
+func (d *Definitions) own(m helm.Module) ([]kube.CRD, error) {
+	files, err := charts.Definitions(m.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read CRDs of %s: %w", m.Shows(charts.Root(m.Dir)), err)
 	}
-	return shownIn(m, found), nil
+	return d.read(m, files)
 }
 
-// shownIn are files of the chart of a module as messages name them.
-func shownIn(m helm.Module, found []charts.File) (files []kube.CRDFile) {
-	for _, f := range found {
-		files = append(files, kube.CRDFile{Name: m.Shows(filepath.Join(charts.Root(m.Dir), f.Name)), Data: f.Data})
+// read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.
+func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, err error) {
+	var errs []error
+	for _, f := range files {
+		if d.options.Skips(f.Name) {
+			continue
+		}
+		name := m.Shows(filepath.Join(charts.Root(m.Dir), f.Name))
+		objects, err := manifest.Parse(string(f.Data))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		var found []kube.CRD
+		for _, object := range objects {
+			found = append(found, kube.CRD{File: name, Object: object})
+		}
+		if err = errors.Join(err, kube.CheckCRDs(found)); err != nil {
+			errs = append(errs, fmt.Errorf("read CRDs: %w", err))
+			continue
+		}
+		all = append(all, found...)
 	}
-	return files
+	return all, errors.Join(errs...)
 }
 
-// subcharts are the definitions of the subcharts that the values of a module enable. The checksum
+// subcharts are the files of definitions of the subcharts that the values of a module enable. The checksum
 // covers names and lengths, so that no two lists of files have the same.
-func (d *Definitions) subcharts(m helm.Module) (files []kube.CRDFile, sum [sha256.Size]byte) {
+func (d *Definitions) subcharts(m helm.Module) (files []charts.File, sum [sha256.Size]byte) {
 	all := sha256.New()
-	found := d.releases.SubchartCRDs(m)
-	for _, f := range found {
+	files = d.releases.SubchartCRDs(m)
+	for _, f := range files {
 		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
 	}
 	all.Sum(sum[:0])
-	return shownIn(m, found), sum
+	return files, sum
 }

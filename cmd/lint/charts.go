@@ -48,12 +48,14 @@ func (c *checks) definitions() {
 				continue
 			}
 			file := filepath.Join(charts.Root(m.Dir), f.Name)
-			found, err := kube.Definitions(f.Data)
+			objects, err := manifest.Parse(string(f.Data))
 			if err != nil {
 				c.found.addMessage(Error, file+": "+err.Error())
 			}
-			for _, crd := range found {
-				if err := c.kinds.know(crd); err != nil {
+			for _, object := range objects {
+				if err := kube.CheckCRDs([]kube.CRD{{File: file, Object: object}}); err != nil {
+					c.found.addMessage(Error, err.Error())
+				} else if err := c.kinds.know(object.Object); err != nil {
 					c.found.add(Error, file, place{}, err.Error())
 				}
 			}

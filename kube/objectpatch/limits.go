@@ -19,18 +19,15 @@ const maxDocuments = 50_000
 
 var errTooManyDocuments = fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
 
-// checkYAML refuses a text whose aliases stand for more than 4 MiB and, if strict, keys that a map has twice, unless one
-// of them is merged ("<<"). It must come before the text is read, and costs a parse of its own.
-func checkYAML(text []byte, strict bool) error {
+// checkYAML refuses a text whose aliases stand for more than 4 MiB, and keys that a map has twice, unless one of them is
+// merged ("<<"). It must come before the text is read, and costs a parse of its own.
+func checkYAML(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return err
 	}
 	if e := (expansion{}); e.size(&document) > maxExpanded {
 		return fmt.Errorf("the document is larger than %d MiB when all aliases are written out; remove values or aliases", maxExpanded>>20)
-	}
-	if !strict {
-		return nil
 	}
 	return checkKeys(&document)
 }

@@ -77,7 +77,7 @@ func readDocuments(text []byte) (documents [][]byte, err error) {
 			return documents, nil
 		}
 	}
-	document, yamlErr := toJSON(text, true)
+	document, yamlErr := toJSON(text)
 	switch {
 	case yamlErr != nil && err == nil:
 		return nil, yamlErr
@@ -107,22 +107,14 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// YAMLToJSON reads a document as kubectl does, but refuses aliases that expand to too much. Most JSON is YAML, but
-// not all: an escaped slash and surrogate pairs are not.
-func YAMLToJSON(text []byte) ([]byte, error) { return toJSON(text, false) }
-
-// toJSON is YAMLToJSON that, if strict, refuses duplicate keys, of which the last would win.
-func toJSON(text []byte, strict bool) ([]byte, error) {
+// toJSON reads a document as kubectl does, but refuses aliases that expand to too much, and duplicate keys, of which the
+// last would win. Most JSON is YAML, but not all: an escaped slash and surrogate pairs are not.
+func toJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {
-		if strict {
-			return text, checkJSONKeys(text)
-		}
-		return text, nil
+		return text, checkJSONKeys(text)
 	}
-	if strict || bytes.IndexByte(text, '*') >= 0 { // without an alias the second parse is for nothing
-		if err := checkYAML(text, strict); err != nil {
-			return nil, err
-		}
+	if err := checkYAML(text); err != nil {
+		return nil, err
 	}
 	document, err := yaml.YAMLToJSON(text)
 	return bytes.TrimSpace(document), err
