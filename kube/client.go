@@ -108,7 +108,7 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	if err := errors.Join(errCore, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	c := &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}
+	c := &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: &kinds{list: discoveryOf(config, transport)}, log: log, watches: unwatched{}}
 	c.definitions, c.watcher = newKindChanges(), NewWatcher(c, log)
 	return c, nil
 }

@@ -279,17 +279,17 @@ func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types
 }
 
 // jqPatch replaces the object by what the filter makes of it, and begins again if another client
-// was faster: the result has the version of what was read. A result that equals the object is not
-// written.
+// was faster: the result has the version of what was read. A result that equals the object is no change for the API
+// server.
 func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
 	return retryOnConflict(func() error {
 		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)
 		if err != nil {
 			return err
 		}
-		next, changed, err := objectpatch.Transform(ctx, p.Filter, live.Object)
-		if err != nil || !changed {
-			return err
+		next, err := objectpatch.Transform(ctx, p.Filter, live.Object)
+		if err != nil {
+			return fmt.Errorf("jqFilter: %w", err)
 		}
 		object := &unstructured.Unstructured{Object: next}
 		if _, err := meta.Accessor(object); err != nil || object.GetName() != p.Name {

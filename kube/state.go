@@ -91,7 +91,7 @@ func (w *Watch) result(key objectKey) (json.RawMessage, bool) {
 func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count}
+	state = WatchState{Phase: Syncing, FilterErrors: w.failures}
 	complete := w.settled // also without a part: no namespace matches
 	for _, p := range w.parts {
 		if p.source != nil {

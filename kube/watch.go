@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 )
@@ -38,13 +37,13 @@ type Watch struct {
 	queue      []func() // calls of notify, synced, Overflowed and failed that are due, in order; Limit bounds what they come from
 	bytes      int      // that the entries of all parts take
 	overflowed bool     // that was too much: nothing is kept any more
-	filter     filterFailures
+	failures   uint64   // of the filter
 }
 
 func newWatch(w *Watcher, spec Spec, selection selection, changed func(Change), synced func()) *Watch {
 	return &Watch{
 		watcher: w, spec: spec, selection: selection, changed: changed, complete: synced, lost: make(signal, 1), wake: make(signal, 1),
-		parts: map[scope]*part{}, filter: filterFailures{log: w.log, kind: spec.Kind},
+		parts: map[scope]*part{},
 	}
 }
 
@@ -162,21 +161,13 @@ func (s signal) raise() {
 	}
 }
 
-// filterFailures are those of the filter of a Watch; guarded by its lock.
-type filterFailures struct {
-	log   *slog.Logger
-	kind  string
-	count uint64
-}
-
-// note counts a failure and logs it, once for each object until the filter works on it again (C39).
-func (f *filterFailures) note(u update, before entry) {
-	f.count++
-	if before.failed {
-		return
+// noteFailure counts a failure of the filter and logs it, once for each object until it works again (C39). Called with w.mu.
+func (w *Watch) noteFailure(u update, before entry) {
+	w.failures++
+	if !before.failed {
+		w.watcher.log.Error("filter failed on an object; it has no filter result",
+			"kind", w.spec.Kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 	}
-	f.log.Error("filter failed on an object; it has no filter result",
-		"kind", f.kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 }
 
 // deliver delivers what is queued until ctx ends. One goroutine does that for each Watch.
