@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"addon-operator/kube/objectpatch"
@@ -140,16 +141,15 @@ func needless(p objectpatch.Patch, err error) bool {
 
 // targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it
 // a moment later.
-func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
-	for deadline := time.Now().Add(kindsSettle); ; {
-		if err := sleep(ctx, discoveryInterval); err != nil {
-			return target{}, err
-		}
-		to, err := c.target(ctx, p)
-		if !errors.Is(err, errNoKind) || time.Now().After(deadline) {
-			return to, err
-		}
+func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (to target, err error) {
+	_ = wait.PollUntilContextTimeout(ctx, discoveryInterval, kindsSettle, false, func(ctx context.Context) (bool, error) {
+		to, err = c.target(ctx, p)
+		return !errors.Is(err, errNoKind), nil
+	})
+	if ctx.Err() != nil {
+		return target{}, context.Cause(ctx)
 	}
+	return to, err
 }
 
 // defines reports whether the operation may bring a new kind.
