@@ -28,8 +28,7 @@ type Presence interface {
 	Start(ctx context.Context, labels string, report presenceReport)
 	Follow(m *meta.RESTMapping)
 	Has(ctx context.Context, m *meta.RESTMapping, name types.NamespacedName) bool
-	MayExist(kind schema.GroupKind, name types.NamespacedName) bool
-	Exists(kind schema.GroupKind, name types.NamespacedName) bool
+	Known(kind schema.GroupKind, name types.NamespacedName) (there, sure bool)
 	Want(owner string, objects map[schema.GroupKind][]types.NamespacedName)
 }
 
@@ -102,12 +101,21 @@ func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Ob
 // Present reports whether an object of News exists, according to the
 // watches; it makes no request. An object that they do not cover counts as present.
 func (c *Client) Present(o Object) bool {
-	return c.root.options.Presence == nil || c.root.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
+	there, sure := c.known(o)
+	return there || !sure
 }
 
 // Exists is Present, but an object that the watches do not cover, or not now, does not count as present.
 func (c *Client) Exists(o Object) bool {
-	return c.root.options.Presence != nil && c.root.options.Presence.Exists(o.GVK.GroupKind(), o.NamespacedName())
+	there, sure := c.known(o)
+	return there && sure
+}
+
+func (c *Client) known(o Object) (there, sure bool) {
+	if c.root.options.Presence == nil {
+		return false, false
+	}
+	return c.root.options.Presence.Known(o.GVK.GroupKind(), o.NamespacedName())
 }
 
 // follow begins to watch the kinds of objects that are about to be applied. A kind that is unknown

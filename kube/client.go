@@ -47,7 +47,7 @@ type Client struct {
 	metadata metadata.Interface
 	kinds    *kinds
 	// definitions and watcher are shared by all clients that are made of this one.
-	definitions *kindWatches
+	definitions *kindChanges
 	watcher     *Watcher
 	log         *slog.Logger
 	watches     Watches         // never nil
@@ -108,8 +108,8 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	if err := errors.Join(errCore, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	c := &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}
-	c.definitions, c.watcher = newKindWatches(c), NewWatcher(c, log)
+	c := &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: &kinds{list: discoveryOf(config, transport)}, log: log, watches: unwatched{}}
+	c.definitions, c.watcher = newKindChanges(), NewWatcher(c, log)
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -109,27 +110,16 @@ func TestWithLimits(t *testing.T) {
 	must(t, os.WriteFile(path, []byte(kubeconfig), 0o600))
 	client, err := Connect(Options{Kubeconfig: path})
 	must(t, err)
-	tests := map[string]struct {
-		limits Limits
-		qps    float32
-		burst  int
-	}{
-		"defaults": {Limits{}, 100, 200},
-		"given":    {Limits{QPS: 5, Burst: 7, Timeout: time.Second}, 5, 7},
-		"no limit": {Limits{QPS: -1}, -1, 200},
-	}
-	for situation, test := range tests {
-		t.Run(situation, func(t *testing.T) {
-			limited, err := client.WithLimits(test.limits)
-			must(t, err)
-			c := limited.RESTConfig()
-			if c.QPS != test.qps || c.Burst != test.burst || c.Timeout != test.limits.Timeout || limited.kinds != client.kinds {
-				t.Errorf("QPS %v, burst %d, timeout %s", c.QPS, c.Burst, c.Timeout)
-			}
-			if before := client.RESTConfig(); before.QPS != 100 || before.Timeout != 0 {
-				t.Error("the limits of the other client have changed")
-			}
-		})
+	for want, limits := range map[string]Limits{"100 200 0s": {}, "5 7 1s": {QPS: 5, Burst: 7, Timeout: time.Second}, "-1 200 0s": {QPS: -1}} {
+		limited, err := client.WithLimits(limits)
+		must(t, err)
+		c := limited.RESTConfig()
+		if got := fmt.Sprint(c.QPS, c.Burst, c.Timeout); got != want || limited.kinds != client.kinds {
+			t.Errorf("QPS, burst and timeout %s, want %s", got, want)
+		}
+		if before := client.RESTConfig(); before.QPS != 100 || before.Timeout != 0 {
+			t.Error("the limits of the other client have changed")
+		}
 	}
 }
 

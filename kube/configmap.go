@@ -18,10 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// maxConfigMapBytes is the limit of the API server on all keys and texts of
-// one ConfigMap, or Secret.
-const maxConfigMapBytes = 1 << 20
-
 var (
 	// ErrConflict is returned by [ConfigMapStore.Write] when another writer changed one of the keys to
 	// be written. The caller decides again on the content that comes with it (D24).
@@ -176,11 +172,6 @@ func (s ConfigMapStore) change(ctx context.Context, edit func(object *unstructur
 		if err != nil || data == nil {
 			return err
 		}
-		if !maps.Equal(data, content.Data) {
-			if err := writable(object, data); err != nil {
-				return err
-			}
-		}
 		written, err := s.put(ctx, object, data)
 		if err == nil {
 			content = written
@@ -301,25 +292,6 @@ func mergeKeys(current, base map[string]string, set map[string]*string) (map[str
 		return nil, fmt.Errorf("keys %q: %w", conflicts, ErrConflict)
 	}
 	return next, nil
-}
-
-// writable checks what the API server would refuse with errors that do not name the fix.
-func writable(object *unstructured.Unstructured, data map[string]string) error {
-	if immutable, _, _ := unstructured.NestedBool(object.Object, "immutable"); immutable {
-		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")
-	}
-	size := 0
-	for key, text := range data {
-		size += len(key) + len(text)
-	}
-	binary, _, _ := unstructured.NestedStringMap(object.Object, "binaryData")
-	for key, text := range binary {
-		size += len(key) + base64.StdEncoding.DecodedLen(len(text))
-	}
-	if size > maxConfigMapBytes {
-		return fmt.Errorf("it would have %d bytes, the limit of a %s is %d: keep large values in the modules' values.yaml", size, object.GetKind(), maxConfigMapBytes)
-	}
-	return nil
 }
 
 // sleep waits for d and returns nil, or at the end of ctx its cause.

@@ -176,25 +176,6 @@ func (w *world) increment(ns string, known ConfigMap) ConfigMap {
 	}
 }
 
-// The refusals of the API server are foretold in words that help.
-func TestWriteConfigMapRefused(t *testing.T) {
-	world := newWorld(t, devclustertest.Start(t))
-	ns := world.Namespace(t)
-	world.createConfigMap(ns, "immutable", nil)
-	world.updateConfigMap(ns, "immutable", func(c *corev1.ConfigMap) { c.Immutable = new(true) })
-	tests := map[string]struct{ name, text, message string }{
-		"immutable": {"immutable", "x", "immutable"},
-		"too large": {"large", strings.Repeat("x", 1<<20), "1048577 bytes"},
-		"bad name":  {"Bad_Name", "x", "Bad_Name"},
-	}
-	for situation, test := range tests {
-		t.Run(situation, func(t *testing.T) {
-			_, err := world.client.ConfigMap(ns, test.name).Write(t.Context(), nil, map[string]*string{"k": &test.text})
-			wantError(t, err, test.message)
-		})
-	}
-}
-
 // D14, P1: the first state, each change of data, the deletion; nothing else.
 func TestWatchConfigMap(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))

@@ -1,125 +1,32 @@
 package kube
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-
-	"addon-operator/kube/objectpatch"
 )
 
-// crdSource is one CustomResourceDefinition of a file, without what only the API server may set.
-// Nothing changes it after complete: several goroutines read the object.
+// CRD is a CustomResourceDefinition of a file.
+type CRD struct {
+	File   string // as errors and logs name it
+	Object *unstructured.Unstructured
+}
+
+// crdSource is a CRD without what only the API server may set. Nothing changes it after complete: several goroutines
+// read the object.
 type crdSource struct {
-	file   string // as errors and logs name it
+	file   string
 	name   string
 	hash   string // of all that is applied, labels of the operator included, but for the hash itself
 	object *unstructured.Unstructured
-}
-
-// readDefinitions reads the files below <dir>/crds of every dir, after those of subcharts: of two
-// definitions with one name the last one counts (M1). All errors are returned together; nothing of
-// a file with an error is used.
-func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
-	var all []crdSource
-	var errs []error
-	// Subcharts come first, because the last definition of a name counts: the module has the last
-	// word.
-	for _, file := range o.Subcharts {
-		if o.Skips(file.Name) {
-			continue
-		}
-		found, err := parseDefinitionFile(file.Name, file.Data, o.Labels)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", file.Name, err))
-		}
-		all = append(all, found...)
-	}
-	for _, dir := range dirs {
-		files, err := CRDFiles(dir, o)
-		errs = append(errs, err)
-		for _, file := range files {
-			shown := o.Shown(file)
-			found, err := readDefinitionFile(file, shown, o.Labels)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", shown, err))
-			}
-			all = append(all, found...)
-		}
-	}
-	return all, errors.Join(errs...)
-}
-
-// CRDFiles lists the YAML and JSON files below crds/ of a directory in order, except those whose
-// names begin with a prefix to skip, and those that .helmignore names (M1). A missing directory has
-// none. Links are followed, as Helm does. Hidden entries are left out: a directory that is mounted
-// from a ConfigMap holds each file twice, once below "..data".
-func CRDFiles(dir string, o CRDOptions) ([]string, error) {
-	files, err := crdFiles(filepath.Join(dir, "crds"), o, new([]fs.FileInfo))
-	if err == nil && len(files) > 0 && o.Ignored != nil {
-		var ignored func(string) bool
-		if ignored, err = o.Ignored(dir); err == nil {
-			files = slices.DeleteFunc(files, func(file string) bool {
-				return ignored(strings.TrimPrefix(filepath.ToSlash(file), filepath.ToSlash(dir)+"/"))
-			})
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for CRDs: %w", err)
-	}
-	return files, nil
-}
-
-// crdFiles visits no directory twice: a link may lead to a directory above it.
-func crdFiles(dir string, o CRDOptions, visited *[]fs.FileInfo) (files []string, err error) {
-	here, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil || slices.ContainsFunc(*visited, func(other fs.FileInfo) bool { return os.SameFile(here, other) }) {
-		return nil, err
-	}
-	*visited = append(*visited, here)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		file := filepath.Join(dir, entry.Name())
-		info, err := os.Stat(file) // follows links
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case err == nil && info.IsDir():
-			below, err := crdFiles(file, o, visited)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, below...)
-		case mayDefine(file) && !o.Skips(file): // what cannot be read fails then
-			files = append(files, file)
-		}
-	}
-	return files, nil
-}
-
-// mayDefine reports whether a file below crds/ is read, by the end of its name, as Helm does (M1).
-func mayDefine(file string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(file)))
 }
 
 // Skips reports whether a file is none of definitions, by its name (M1).
@@ -127,100 +34,16 @@ func (o CRDOptions) Skips(file string) bool {
 	return slices.ContainsFunc(o.SkipPrefixes, func(prefix string) bool { return strings.HasPrefix(filepath.Base(file), prefix) })
 }
 
-// readDefinitionFile reads a regular file only: a named pipe may have no writer, and a device may
-// never end. shown is its name in errors.
-func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSource, error) {
-	info, err := os.Stat(file)
-	var data []byte
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		err = errors.New("it is neither a regular file nor a link to one")
-	case info.Size() > maxCRDFile:
-		err = fmt.Errorf("it has %d bytes, more than %d MiB; split it into several files", info.Size(), maxCRDFile>>20)
-	default:
-		data, err = os.ReadFile(file)
-	}
-	if about, ok := errors.AsType[*fs.PathError](err); ok {
-		err = about.Err // the caller names the file
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseDefinitionFile(shown, data, labels)
-}
-
-// parseDefinitionFile reads a YAML stream that may hold nothing but CustomResourceDefinitions, or lists of them.
-func parseDefinitionFile(file string, data []byte, labels map[string]string) (all []crdSource, err error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for number := 1; ; number++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		var found []*unstructured.Unstructured
-		if err == nil {
-			found, err = parseDefinition(document)
-		}
-		for _, object := range found {
-			d := crdSource{file: file, name: object.GetName(), object: object}
-			if err == nil {
-				err = d.complete(labels)
-			}
-			all = append(all, d)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", number, err)
+// CheckCRDs returns an error that names each file with an object that is no definition, or cannot be one. It makes no
+// request.
+func CheckCRDs(found []CRD) error {
+	var errs []error
+	for _, d := range found {
+		if err := checkDefinition(d.Object); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", d.File, err))
 		}
 	}
-}
-
-// What a file of definitions, and each document in it, may have, in bytes: the API server takes
-// objects of 3 MiB, and a file is read as a whole (M1).
-const (
-	maxCRDFile = 16 << 20
-	maxCRD     = 4 << 20
-)
-
-// parseDefinition returns no object for a document with nothing but comments, and several for a
-// list. Of duplicate keys the last one wins, as with kubectl and Helm. It
-// bounds the document before and after aliases are written out: the YAML library would expand a few lines
-// to more than there is memory.
-func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
-	if len(document) > maxCRD {
-		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server accepts", len(document), maxCRD>>20)
-	}
-	data, err := objectpatch.YAMLToJSON(document)
-	if err != nil {
-		return nil, err
-	}
-	var tree any
-	if err := utiljson.Unmarshal(data, &tree); err != nil {
-		return nil, err
-	}
-	if tree == nil {
-		return nil, nil // only comments
-	}
-	fields, ok := tree.(map[string]any)
-	if !ok {
-		return nil, errors.New("it is not an object")
-	}
-	object := &unstructured.Unstructured{Object: fields}
-	if !object.IsList() {
-		return []*unstructured.Unstructured{object}, checkDefinition(object)
-	}
-	list, err := object.ToList()
-	if err != nil {
-		return nil, err
-	}
-	var items []*unstructured.Unstructured
-	for i := range list.Items {
-		if err := checkDefinition(&list.Items[i]); err != nil {
-			return nil, err
-		}
-		items = append(items, &list.Items[i])
-	}
-	return items, nil
+	return errors.Join(errs...)
 }
 
 // checkDefinition refuses what would reach the API server as another kind, or fail there with an
@@ -240,52 +63,35 @@ func checkDefinition(object *unstructured.Unstructured) error {
 	case !hasSpec:
 		return fmt.Errorf("CustomResourceDefinition %s has no spec", name)
 	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(object.Object, "metadata", field); err != nil {
+			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of strings; quote numbers and booleans", name, field)
+		}
+	}
 	return nil
 }
 
 // complete removes what only the API server may set, adds the labels, and computes the hash of the
 // result. The hash goes into an annotation; it shows whether the definition in the cluster has to
 // be applied again, so other labels of the operator lead to another hash, too.
-func (d *crdSource) complete(labels map[string]string) error {
-	delete(d.object.Object, "status")
-	metadata, _ := d.object.Object["metadata"].(map[string]any)
+func (d CRD) complete(labels map[string]string) (crdSource, error) {
+	object := d.Object.DeepCopy()
+	delete(object.Object, "status")
 	for _, field := range []string{"creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid"} {
-		delete(metadata, field)
-	}
-	for _, field := range []string{"labels", "annotations"} {
-		if value, there := metadata[field]; there && value == nil { // the API server reads null as absent
-			delete(metadata, field)
-		}
-		if _, _, err := unstructured.NestedStringMap(d.object.Object, "metadata", field); err != nil {
-			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of strings; quote numbers and booleans", d.name, field)
-		}
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	all := map[string]string{}
 	maps.Copy(all, labels)
-	maps.Copy(all, d.object.GetLabels()) // the labels in the file win (M3)
+	maps.Copy(all, object.GetLabels()) // the labels in the file win (M3)
 	if len(all) > 0 {
-		d.object.SetLabels(all)
+		object.SetLabels(all)
 	}
-	text, err := json.Marshal(d.object.Object)
+	text, err := json.Marshal(object.Object)
 	if err != nil {
-		return err
+		return crdSource{}, err
 	}
 	sum := sha256.Sum256(text)
-	d.hash = hex.EncodeToString(sum[:])
-	annotations := d.object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[crdHash] = d.hash
-	d.object.SetAnnotations(annotations)
-	return nil
-}
-
-// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies them.
-func Definitions(file string) (objects []map[string]any, err error) {
-	found, err := readDefinitionFile(file, file, nil)
-	for _, d := range found {
-		objects = append(objects, d.object.Object)
-	}
-	return objects, err
+	hash := hex.EncodeToString(sum[:])
+	_ = unstructured.SetNestedField(object.Object, hash, "metadata", "annotations", crdHash) // checkDefinition was called
+	return crdSource{d.File, object.GetName(), hash, object}, nil
 }

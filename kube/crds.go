@@ -39,18 +39,6 @@ const (
 type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
-	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
-	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
-	// its path below the directory; nil: no file.
-	Ignored func(dir string) (func(file string) bool, error)
-	// Shown names a path in errors and logs.
-	Shown func(path string) string
-}
-
-// CRDFile is a file of definitions that was read already.
-type CRDFile struct {
-	Name string // for errors, which show it as it is; its base name may be filtered (M1)
-	Data []byte
 }
 
 func crdResource() schema.GroupVersionResource {
@@ -68,17 +56,19 @@ func WithProgress(ctx context.Context, progress func(done, total int)) context.C
 	return context.WithValue(ctx, crdProgress{}, progress)
 }
 
-// EnsureCRDs installs the CustomResourceDefinitions below <dir>/crds of every dir, and those of
-// subcharts, and waits until their kinds are served (M1–M3, M6); it returns those
-// that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
+// EnsureCRDs installs CustomResourceDefinitions that CheckCRDs has accepted, and waits until their kinds are served
+// (M1–M3, M6); it returns those that it wrote or had to wait for, with their files. Of two with one name the last one
+// counts. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors name the file; the
 // definitions of other files are installed. The next call continues where this one ended (M4).
-func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
+func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, found []CRD) (written map[string]string, err error) {
 	// The definitions are independent of each other, so the failure of one must
 	// not cancel the others (M4): the functions of the group return nil, and each has its own place in
 	// changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
-	all, unread := readDefinitions(o, dirs)
-	all = c.withoutDuplicates(all)
+	all, err := c.withoutDuplicates(o, found)
+	if err != nil {
+		return nil, err
+	}
 	changed := make([]bool, len(all))
 	errs := make([]error, len(all))
 	var group errgroup.Group
@@ -111,17 +101,7 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 		errs = append(errs, c.awaitServed(ctx, fresh))
 		c.log.Info("CRDs are installed", "crds", slices.Sorted(maps.Keys(written)))
 	}
-	if unread != nil {
-		errs = append(errs, fmt.Errorf("read CRDs: %w", unread))
-	}
 	return written, errors.Join(errs...)
-}
-
-// CheckCRDs reads the definitions below directories as EnsureCRDs does, and returns an error that
-// names each file that is wrong. It makes no request.
-func CheckCRDs(o CRDOptions, dirs ...string) error {
-	_, err := readDefinitions(o, dirs)
-	return err
 }
 
 // Unavailable reports that a request has failed because the API server did not answer it, or could
@@ -135,11 +115,14 @@ func Unavailable(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
-// withoutDuplicates keeps the last of several files with the same definition, and logs the others:
+// withoutDuplicates keeps the last of several definitions with the same name, and logs the others:
 // modules that ship the same CRD do not stop the run.
-func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
-	var kept []crdSource
-	for _, d := range all {
+func (c *Client) withoutDuplicates(o CRDOptions, found []CRD) (kept []crdSource, err error) {
+	for _, f := range found {
+		d, err := f.complete(o.Labels)
+		if err != nil {
+			return nil, err
+		}
 		i := slices.IndexFunc(kept, func(k crdSource) bool { return k.name == d.name })
 		if i < 0 {
 			kept = append(kept, d)
@@ -150,7 +133,7 @@ func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
 		}
 		kept[i] = d
 	}
-	return kept
+	return kept, nil
 }
 
 // ensureCRD applies one definition unless the cluster has it; it returns when its kind is

@@ -5,17 +5,15 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -25,14 +23,14 @@ type crdTest struct {
 	*world
 	t     *testing.T
 	group string
-	dir   string
+	files []CRD
 }
 
 func newCRDTest(t *testing.T) *crdTest {
 	t.Helper()
 	t.Parallel()
 	cluster := devclustertest.Start(t)
-	c := &crdTest{world: newWorld(t, cluster), t: t, group: cluster.Namespace(t) + ".example.com", dir: t.TempDir()}
+	c := &crdTest{world: newWorld(t, cluster), t: t, group: cluster.Namespace(t) + ".example.com"}
 	t.Cleanup(func() {
 		_ = c.client.dynamic.Resource(crdResource()).Delete(context.Background(), c.name(), metav1.DeleteOptions{})
 	})
@@ -52,20 +50,17 @@ func (c *crdTest) text(extra string, versions ...string) string {
 	return b.String()
 }
 
+// file sets the definition of a file.
 func (c *crdTest) file(name, text string) {
 	c.t.Helper()
-	path := filepath.Join(c.dir, "crds", filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	object := &unstructured.Unstructured{}
+	must(c.t, yaml.Unmarshal([]byte(text), &object.Object))
+	c.files = append(slices.DeleteFunc(c.files, func(d CRD) bool { return d.File == name }), CRD{name, object})
 }
 
 func (c *crdTest) ensure(want ...string) {
 	c.t.Helper()
-	got, err := c.client.EnsureCRDs(c.t.Context(), crdOptions(), c.dir)
+	got, err := c.client.EnsureCRDs(c.t.Context(), crdOptions(), c.files)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -75,7 +70,7 @@ func (c *crdTest) ensure(want ...string) {
 }
 
 func crdOptions() CRDOptions {
-	return CRDOptions{SkipPrefixes: []string{"doc-", "_"}, Labels: map[string]string{"heritage": "addon-operator"}, Shown: filepath.Base}
+	return CRDOptions{Labels: map[string]string{"heritage": "addon-operator"}}
 }
 
 func (c *crdTest) live() *unstructured.Unstructured {
@@ -95,18 +90,14 @@ func (c *crdTest) patch(patch string, subresources ...string) {
 	}
 }
 
-// M1, M2, M3, M6: files are found, labelled and installed; at the end their kinds can be
+// M2, M3, M6: definitions are labelled and installed; at the end their kinds can be
 // used at once.
 func TestEnsureCRDsInstalls(t *testing.T) {
 	c := newCRDTest(t)
-	c.file("deep/er/widgets.yaml", "# a comment\n---\n"+c.text("", "v1")+"---\n")
-	c.file("doc-widgets.yaml", "description: a translation")
-	c.file("_draft.yaml", "kind: Nothing")
-	c.file("..data/widgets.yaml", "kind: Nothing")
-	c.file("README.md", "text")
+	c.file("widgets.yaml", c.text("", "v1"))
 	var told []int
 	ctx := WithProgress(t.Context(), func(done, total int) { told = append(told, done, total) })
-	if got, err := c.client.EnsureCRDs(ctx, crdOptions(), c.dir); err != nil || got[c.name()] == "" {
+	if got, err := c.client.EnsureCRDs(ctx, crdOptions(), c.files); err != nil || got[c.name()] == "" {
 		t.Fatalf("written: %v, %v", got, err)
 	}
 	if !slices.Equal(told, []int{1, 1}) {
@@ -150,7 +141,7 @@ func TestEnsureCRDsRefusesToLoseObjects(t *testing.T) {
 			c.file("widgets.yaml", c.text("", versions[0]...))
 			c.ensure(c.name())
 			c.file("widgets.yaml", c.text("", versions[1]...))
-			_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+			_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 			for _, want := range []string{c.name(), "widgets.yaml", dropped, "keep the version in the file, with served: false"} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v\nwant %s", err, want)
@@ -197,33 +188,13 @@ func TestEnsureCRDsKeepsConversion(t *testing.T) {
 	})
 }
 
-// M1, M4: every wrong document is named, with its file, of which nothing is applied; other files are.
-func TestEnsureCRDsRefuses(t *testing.T) {
-	c := newCRDTest(t)
-	c.file("a.yaml", c.text("", "v1")+"---\nkind: ConfigMap\napiVersion: v1\n")
-	c.file("b.yaml", "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: olds.example.com}\n")
-	c.file("c.yaml", "a: 1\na: 2\n")
-	_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
-	for _, want := range []string{"a.yaml: document 2: kind \"ConfigMap\" does not belong in crds/", "b.yaml: document 1: apiVersion \"apiextensions.k8s.io/v1beta1\"", "c.yaml: document 1: "} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v\nwant %s", err, want)
-		}
-	}
-	if _, err := c.client.dynamic.Resource(crdResource()).Get(t.Context(), c.name(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the valid one is there: %v", err)
-	}
-	if _, err := c.client.EnsureCRDs(t.Context(), crdOptions(), filepath.Join(c.dir, "none")); err != nil {
-		t.Errorf("a module without crds: %v", err)
-	}
-}
-
 // M4: what the API server refuses is reported with the file; the others are installed, and a
 // second definition of the same plural is refused by name.
 func TestEnsureCRDsReportsRefusal(t *testing.T) {
 	c := newCRDTest(t)
 	c.file("a.yaml", c.text("", "v1"))
 	c.file("b.yaml", strings.Replace(c.text("", "v1"), "name: widgets.", "name: wrong.", 1))
-	written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+	written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 	if err == nil || !strings.Contains(err.Error(), "b.yaml") || strings.Contains(err.Error(), "a.yaml") || len(written) != 1 || !strings.HasSuffix(written[c.name()], "a.yaml") {
 		t.Errorf("written %v, %v", written, err)
 	}
@@ -241,13 +212,13 @@ func TestEnsureCRDsWaitsAgain(t *testing.T) {
 		_ = c.client.dynamic.Resource(crdResource()).Delete(context.Background(), twin, metav1.DeleteOptions{})
 	})
 	for attempt := range 2 {
-		written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+		written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.files)
 		if err == nil || !strings.Contains(err.Error(), "b.yaml: its names are refused") || len(written) > 0 {
 			t.Errorf("attempt %d: written %v, %v; want a refusal of the names", attempt+1, written, err)
 		}
 	}
 
-	c.file("b.yaml", "")
+	c.files = c.files[:1]
 	c.client.kinds.known, c.client.kinds.fetched = nil, time.Now()
 	c.ensure(c.name()) // M6: who asks must learn of it
 	c.ensure()
@@ -264,28 +235,10 @@ func TestEnsureCRDsOfTwoModules(t *testing.T) {
 	}
 }
 
-func FuzzParseDefinitions(f *testing.F) {
-	f.Add([]byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {group: b}\n"))
-	f.Add([]byte("kind: List\napiVersion: v1\nitems: [1, {kind: x}]\n"))
-	f.Add([]byte("metadata: 1\nkind: CustomResourceDefinition\n---\n- a\n"))
-	f.Add([]byte("kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1\nmetadata: {name: a, labels: {a: 1}}\nspec: {}\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		found, err := parseDefinitionFile("crds/a.yaml", data, map[string]string{"a": "b"})
-		if err != nil {
-			return
-		}
-		for _, d := range found {
-			if d.hash == "" || d.object.GetAnnotations()[crdHash] != d.hash {
-				t.Errorf("no hash on %v", d.object)
-			}
-		}
-	})
-}
-
-// M1, M3: what a file says of labels wins over the options, and "annotations:" without a value is none.
+// M3: what a file says of labels wins over the options.
 func TestEnsureCRDsKeepsLabelsOfTheFile(t *testing.T) {
 	c := newCRDTest(t)
-	c.file("widgets.yaml", strings.Replace(c.text("", "v1"), "metadata:\n", "metadata:\n  annotations:\n  labels: {heritage: Helm}\n", 1))
+	c.file("widgets.yaml", strings.Replace(c.text("", "v1"), "metadata:\n", "metadata:\n  labels: {heritage: Helm}\n", 1))
 	c.ensure(c.name())
 	if got := c.live().GetLabels()["heritage"]; got != "Helm" {
 		t.Errorf("heritage is %q", got)

@@ -19,30 +19,23 @@ import (
 // catalog lists the API groups and the resources of the API server. The error of a partial answer,
 // which lacks the groups whose servers do not answer, comes with the groups and resources that
 // there are: discovery.GroupDiscoveryFailedErrorGroups takes it apart.
-type catalog interface {
-	list(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
-}
+type catalog func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 
-// cancellable is a catalog whose requests end with the caller's context.
-// Discovery in client-go 0.36 takes no context and waits for a silent API
-// server for 32 s, so the transport adds the context to each request.
-type cancellable struct {
-	config *rest.Config
-	http   *http.Client
-}
-
-// list makes a client for each call, because the context of the call is in its transport. Its
-// requests end with list, so that no part of a discovery continues after an error.
-func (c cancellable) list(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	client := *c.http
-	client.Transport = canceller{ctx: ctx, next: c.http.Transport}
-	api, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, &client)
-	if err != nil {
-		return nil, nil, err
+// discoveryOf is the catalog of an API server. Discovery in client-go 0.36 takes no context and waits for a silent API
+// server for 32 s, so the transport adds the context of a call to each of its requests, which end with the call: no
+// part of a discovery continues after an error.
+func discoveryOf(config *rest.Config, transport *http.Client) catalog {
+	return func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		client := *transport
+		client.Transport = canceller{ctx: ctx, next: transport.Transport}
+		api, err := discovery.NewDiscoveryClientForConfigAndClient(config, &client)
+		if err != nil {
+			return nil, nil, err
+		}
+		return api.ServerGroupsAndResources()
 	}
-	return api.ServerGroupsAndResources()
 }
 
 // canceller cancels requests when ctx ends. They keep their own deadline.

@@ -38,7 +38,7 @@ func (k kind) apiVersion() string { return k.resource.GroupVersion().String() }
 // and asked for again only when something is not found in it, at most once each discoveryInterval.
 // client-go's own cache never asks again for an unknown kind.
 type kinds struct {
-	server catalog
+	list catalog
 
 	mu      sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
 	fetched time.Time  // when the last answer came; zero: none yet
@@ -73,8 +73,6 @@ func (c *Client) FirstKinds(ctx context.Context) (Kinds, bool) {
 	}
 	return *first, true
 }
-
-func newKinds(server catalog) *kinds { return &kinds{server: server} }
 
 // resolve finds the kind; an empty apiVersion means the preferred version.
 // The word may be the kind in any case, its plural, its singular or a short
@@ -139,7 +137,7 @@ func (k *kinds) discover(ctx context.Context) error {
 // ask returns what discovery lists, and the groups whose server does not answer.
 func (k *kinds) ask(ctx context.Context) (answer Kinds, failed map[schema.GroupVersion]error, err error) {
 	answer.At = time.Now()
-	answer.Groups, answer.Lists, answer.Err = k.server.list(ctx)
+	answer.Groups, answer.Lists, answer.Err = k.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(answer.Err)
 	if answer.Err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
 		return answer, nil, fmt.Errorf("discover the kinds of the API server: %w", answer.Err)

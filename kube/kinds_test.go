@@ -55,7 +55,7 @@ func newDiscoveryStub() *discoveryStub {
 
 // C15: how hooks may name a kind.
 func TestResolveKinds(t *testing.T) {
-	k := newKinds(newDiscoveryStub())
+	k := &kinds{list: newDiscoveryStub().list}
 	tests := map[string]struct{ apiVersion, word, want string }{
 		"as the API writes it":       {"v1", "Pod", "v1 pods"},
 		"in any case":                {"apps/v1", "dEPLOYMENT", "apps/v1 deployments"},
@@ -82,7 +82,7 @@ func TestMissingVersionNamesThoseThatAreServed(t *testing.T) {
 	d := newDiscoveryStub()
 	d.serve("example.com", []string{"v1", "v1beta1"}, resource("gadgets", "gadget", "Gadget"))
 	for word, want := range map[string]string{"Gadget": "it is served in example.com/v1, example.com/v1beta1", "gizmo": ""} {
-		_, err := newKinds(d).resolve(t.Context(), "example.com/v1alpha1", word, false)
+		_, err := (&kinds{list: d.list}).resolve(t.Context(), "example.com/v1alpha1", word, false)
 		if !errors.Is(err, errNoKind) || !strings.HasSuffix(err.Error(), want) || (want == "") == strings.Contains(err.Error(), "served in") {
 			t.Errorf("%s: %v, want %q", word, err, want)
 		}
@@ -93,7 +93,7 @@ func TestMissingVersionNamesThoseThatAreServed(t *testing.T) {
 func TestMissesAskOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiscoveryStub()
-		k := newKinds(d)
+		k := &kinds{list: d.list}
 		miss := func(want int) {
 			t.Helper()
 			_, err := k.resolve(t.Context(), "example.com/v1", "Gadget", false)
@@ -126,7 +126,7 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 	d := newDiscoveryStub()
 	away := schema.GroupVersion{Group: "custom.metrics.k8s.io", Version: "v1"}
 	d.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{away: errors.New("no endpoints")}}
-	k := newKinds(d)
+	k := &kinds{list: d.list}
 	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err != nil {
 		t.Errorf("a kind of another API: %v", err)
 	}
@@ -149,7 +149,7 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err != nil {
 		t.Errorf("a kind of an answer that was complete: %v", err)
 	}
-	k = newKinds(&discoveryStub{err: errors.New("connection refused")})
+	k = &kinds{list: (&discoveryStub{err: errors.New("connection refused")}).list}
 	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err == nil || errors.Is(err, errNoKind) {
 		t.Errorf("an API server that is away: %v", err)
 	}
@@ -159,7 +159,7 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 func TestEndedWatchAwaitsNoKind(t *testing.T) {
 	client, err := Connect(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}}) // nobody is there
 	must(t, err)
-	client.kinds = newKinds(newDiscoveryStub())
+	client.kinds = &kinds{list: newDiscoveryStub().list}
 	watcher := NewWatcher(client, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -176,7 +176,7 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 func TestKindsAfterAnOutageMaySettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSourceBench(t)
-		k, watches := newKindWatches(nil), []*Watch{b.watch(Spec{}).watch}
+		k, watches := newKindChanges(), []*Watch{b.watch(Spec{}).watch}
 		b.list("1")
 		quiet := func(want bool) {
 			t.Helper()

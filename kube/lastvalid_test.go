@@ -29,7 +29,7 @@ func TestLastValid(t *testing.T) {
 		t.Errorf("nothing to keep: %v, %v; want nil", kept, err)
 	}
 	data := LastValid{
-		Config: map[string]string{"a": "x: 1 # comment\r\n", "secret.a": "c", "big": strings.Repeat("x", maxConfigMapBytes-100)},
+		Config: map[string]string{"a": "x: 1 # comment\r\n", "secret.a": "c", "big": strings.Repeat("x", 1<<20-100)},
 		Secret: map[string]string{"a": "y: 2\n", "config.a": "d"},
 	}
 	must(t, client.LastValid(ns, "values").Write(ctx, data))

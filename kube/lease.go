@@ -339,3 +339,24 @@ func (l *Lease) Status() LeaseStatus {
 	s.Leading = s.Holder == s.Identity && l.fence.Check() == nil
 	return s
 }
+
+// LeaseHolder returns the identity of who holds a Lease, and how long until it expires; "" for one
+// that nobody holds. Every operator holds its Lease, so this finds one that runs in the namespace.
+func (c *Client) LeaseHolder(ctx context.Context, namespace, name string) (holder string, left time.Duration, err error) {
+	leases, err := typedcoordinationv1.NewForConfig(c.config)
+	if err != nil {
+		return "", 0, fmt.Errorf("client for leases: %w", err)
+	}
+	lease, err := leases.Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("read the Lease %s/%s: %w", namespace, name, err)
+	}
+	duration := time.Duration(pointed(lease.Spec.LeaseDurationSeconds)) * time.Second
+	if left = time.Until(pointed(lease.Spec.RenewTime).Add(duration)); left <= 0 {
+		return "", 0, nil
+	}
+	return pointed(lease.Spec.HolderIdentity), left, nil
+}

@@ -92,13 +92,22 @@ func TestLeaseWithNonsense(t *testing.T) {
 }
 
 // L1, L2: one replica leads; the others know who, read, and write nothing. A leader that
-// gives the Lease back has a successor at once, far before the Lease expires.
+// gives the Lease back has a successor at once, far before the Lease expires. Where the Lease is free a replica leads
+// without having waited.
 func TestOneReplicaLeadsAndTheNextTakesOverAtOnce(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
-	first := newReplica(t, w.Cluster, patient(namespace, "first")).awaitLeading(t)
+	first := prepareReplica(t, w.Cluster, patient(namespace, "first"))
+	first.Look(t.Context())
+	first.compete(t)
+	if first.awaitLeading(t); first.Waited() {
+		t.Error("the first one waited")
+	}
 	must(t, first.write(t, "first"))
-	second := newReplica(t, w.Cluster, patient(namespace, "second"))
+	second := prepareReplica(t, w.Cluster, patient(namespace, "second"))
+	second.Look(t.Context())
+	second.compete(t)
+	eventually(t, "the second one waits", second.Waited)
 	eventually(t, "the follower knows its leader", func() bool { return second.Status().Holder == "first" })
 	if s := second.Status(); s.Leading || s.Identity != "second" {
 		t.Errorf("status of the follower: %+v", s)
@@ -183,27 +192,6 @@ func TestLeaseIsOfThePod(t *testing.T) {
 	next.compete(t)
 	if next.awaitLeading(t); next.Waited() {
 		t.Error("it waited")
-	}
-}
-
-// L1: where the Lease is free a replica leads without having waited; where somebody does, or
-// nobody can say, it waits.
-func TestLeadershipAtOnce(t *testing.T) {
-	w := newWorld(t, devclustertest.Start(t))
-	namespace := w.Namespace(t)
-	first := prepareReplica(t, w.Cluster, patient(namespace, "first"))
-	first.Look(t.Context())
-	first.compete(t)
-	if first.awaitLeading(t); first.Waited() {
-		t.Error("the first one waited")
-	}
-	second := prepareReplica(t, w.Cluster, patient(namespace, "second"))
-	second.Look(t.Context())
-	second.compete(t)
-	eventually(t, "the second one waits", second.Waited)
-	first.Release()
-	if second.awaitLeading(t); !second.Waited() {
-		t.Error("the second one has forgotten that it waited")
 	}
 }
 
@@ -323,39 +311,29 @@ func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 // The deadline counts by both clocks, and what was once over stays over.
 func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
 	future, past := time.Now().Add(time.Hour), time.Now().Add(-time.Nanosecond)
-	t.Run("closed before the first time", func(t *testing.T) {
-		if err := NewFence().Check(); !errors.Is(err, ErrNotLeading) {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("open while it holds", func(t *testing.T) {
-		f := NewFence()
-		if err := errors.Join(f.extend(future), f.Check()); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("a renewal that comes too late", func(t *testing.T) {
-		f := NewFence()
-		if err := f.extend(past); !errors.Is(err, ErrNotLeading) {
-			t.Errorf("%v", err)
-		}
-		if err := f.extend(future); !errors.Is(err, ErrNotLeading) {
-			t.Errorf("it opened again: %v", err)
-		}
-	})
-	t.Run("the time runs out", func(t *testing.T) {
-		f := NewFence()
-		must(t, f.extend(time.Now().Add(50*time.Millisecond)))
-		await(t, "the end of the time", f.Lost().Done())
-		if err := f.Check(); !errors.Is(err, ErrNotLeading) || !strings.Contains(err.Error(), "not renewed in time") {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("the wall clock alone has passed", func(t *testing.T) { // the machine was suspended
-		if !passed(past.Round(0)) || !passed(past) || passed(future.Round(0)) {
-			t.Error("a clock does not count")
-		}
-	})
+	if err := NewFence().Check(); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("before the first time: %v", err)
+	}
+	f := NewFence()
+	if err := errors.Join(f.extend(future), f.Check()); err != nil {
+		t.Errorf("while it holds: %v", err)
+	}
+	f = NewFence()
+	if err := f.extend(past); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("a renewal that comes too late: %v", err)
+	}
+	if err := f.extend(future); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("it opened again: %v", err)
+	}
+	f = NewFence()
+	must(t, f.extend(time.Now().Add(50*time.Millisecond)))
+	await(t, "the end of the time", f.Lost().Done())
+	if err := f.Check(); !errors.Is(err, ErrNotLeading) || !strings.Contains(err.Error(), "not renewed in time") {
+		t.Errorf("the time has run out: %v", err)
+	}
+	if !passed(past.Round(0)) || !passed(past) || passed(future.Round(0)) { // the wall clock alone, when the machine was suspended
+		t.Error("a clock does not count")
+	}
 }
 
 // After the leadership not even a read goes out on a connection; before the first one a

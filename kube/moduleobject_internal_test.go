@@ -74,7 +74,7 @@ func TestDenialsOfModuleObjectsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := newDiscoveryStub()
 		served.serve(ModuleGroup, []string{"v1alpha1"}, resource("modules", "module", "Module"))
-		client := &Client{log: testLog(t), watches: unwatched{}, kinds: newKinds(served)}
+		client := &Client{log: testLog(t), watches: unwatched{}, kinds: &kinds{list: served.list}}
 		client.watcher = NewWatcher(client, testLog(t))
 		denied := apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
 		api := &moduleAPI{lists: []error{denied, denied, nil, denied, denied, denied}}

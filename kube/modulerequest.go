@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // ModuleRequest is what a person requests by an object of kind Module (J16).
@@ -73,22 +74,13 @@ const handledPoll = 250 * time.Millisecond
 // value at of each annotation, and has the generation of the spec that Request returned in asked.
 // It has no limit of its own: an operator that does not run never handles it, and ctx must end.
 func (m *ModuleObjects) AwaitHandled(ctx context.Context, asked ModuleObject, at string, r ModuleRequest) error {
-	tick := time.NewTicker(handledPoll)
-	defer tick.Stop()
-	for {
+	return wait.PollUntilContextCancel(ctx, handledPoll, true, func(ctx context.Context) (bool, error) {
 		stored, err := m.api.Get(ctx, asked.Name, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("read Module %s/%s: %w", m.namespace, asked.Name, err)
+			return false, fmt.Errorf("read Module %s/%s: %w", m.namespace, asked.Name, err)
 		}
 		status := moduleObject(stored).Status
-		if (!r.Run || status.LastHandledRequestedAt == at) && (!r.Retry || status.LastHandledRetryRequestedAt == at) &&
-			(r.Suspend == nil || status.ObservedGeneration >= asked.Generation) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return (!r.Run || status.LastHandledRequestedAt == at) && (!r.Retry || status.LastHandledRetryRequestedAt == at) &&
+			(r.Suspend == nil || status.ObservedGeneration >= asked.Generation), nil
+	})
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"addon-operator/kube/objectpatch"
@@ -140,16 +141,15 @@ func needless(p objectpatch.Patch, err error) bool {
 
 // targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it
 // a moment later.
-func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
-	for deadline := time.Now().Add(kindsSettle); ; {
-		if err := sleep(ctx, discoveryInterval); err != nil {
-			return target{}, err
-		}
-		to, err := c.target(ctx, p)
-		if !errors.Is(err, errNoKind) || time.Now().After(deadline) {
-			return to, err
-		}
+func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (to target, err error) {
+	_ = wait.PollUntilContextTimeout(ctx, discoveryInterval, kindsSettle, false, func(ctx context.Context) (bool, error) {
+		to, err = c.target(ctx, p)
+		return !errors.Is(err, errNoKind), nil
+	})
+	if ctx.Err() != nil {
+		return target{}, context.Cause(ctx)
 	}
+	return to, err
 }
 
 // defines reports whether the operation may bring a new kind.
@@ -279,17 +279,17 @@ func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types
 }
 
 // jqPatch replaces the object by what the filter makes of it, and begins again if another client
-// was faster: the result has the version of what was read. A result that equals the object is not
-// written.
+// was faster: the result has the version of what was read. A result that equals the object is no change for the API
+// server.
 func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
 	return retryOnConflict(func() error {
 		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)
 		if err != nil {
 			return err
 		}
-		next, changed, err := objectpatch.Transform(ctx, p.Filter, live.Object)
-		if err != nil || !changed {
-			return err
+		next, err := objectpatch.Transform(ctx, p.Filter, live.Object)
+		if err != nil {
+			return fmt.Errorf("jqFilter: %w", err)
 		}
 		object := &unstructured.Unstructured{Object: next}
 		if _, err := meta.Accessor(object); err != nil || object.GetName() != p.Name {

@@ -223,7 +223,7 @@ func TestApplyObjectPatchesOfANewKind(t *testing.T) {
 	ns := world.Namespace(t)
 	widget := newTestKind("Widget")
 	t.Cleanup(func() {
-		must(t, world.client.dynamic.Resource(definitions).Delete(context.Background(), widget.definition(), metav1.DeleteOptions{}))
+		must(t, world.client.dynamic.Resource(crdResource()).Delete(context.Background(), widget.definition(), metav1.DeleteOptions{}))
 	})
 	must(t, world.patch(ns, `{"operation":"Create","object":`+widget.definitionText()+`}
 {"operation":"Create","object":{"apiVersion":"test.example.com/v1","kind":"`+widget.name+`","metadata":{"name":"w","namespace":"$NS"}}}`))

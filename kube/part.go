@@ -106,7 +106,7 @@ func (p *part) remove(u update) {
 		return // notified already, by a list
 	}
 	if u.entry.failed { // the last result that there was is better than none
-		w.filter.note(u, old)
+		w.noteFailure(u, old)
 		u.entry.result = old.result
 	}
 	p.drop(u.key, u.entry, u.version)
@@ -126,7 +126,7 @@ func (p *part) set(u update, silent bool) {
 		old, cached = entry{}, false
 	}
 	if u.entry.failed {
-		w.filter.note(u, old)
+		w.noteFailure(u, old)
 	}
 	same := cached && old.sum == u.entry.sum && old.failed == u.entry.failed
 	if same {

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // run finds the kind and reconciles the parts of the Watch, until ctx ends. It has
 // two states: the kind is found, and the sources of the parts work by themselves until one
 // of them reports that the API server does not serve the resource (lost); or there is no such kind,
-// and the Watch waits for the kindWatches (C16). While the answer is unknown, the state stays.
+// and the Watch waits for a change of definitions (C16). While the answer is unknown, the state stays.
 //
 // Meanwhile the Watch of the namespaces calls adjust from its own goroutine. So adjust compares
 // the actual with the desired parts, whatever has changed, and w.adjusting admits one call at a
@@ -66,15 +67,16 @@ func (w *Watch) resolve(ctx context.Context, fresh bool) (kind, error) {
 
 // awaitKind returns when the kind may be there.
 func (w *Watch) awaitKind(ctx context.Context) {
-	definitions := w.watcher.client.definitions
-	_, _, release := definitions.hold(ctx)
-	defer release()
 	for ctx.Err() == nil {
-		changed := definitions.next() // before the look: see there
+		changed, pause := w.watcher.client.definitions.next() // before the look: see there
 		if _, err := w.resolve(ctx, true); !errors.Is(err, errNoKind) {
 			return
 		}
-		definitions.wait(ctx, changed)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(pause):
+		}
 	}
 }
 

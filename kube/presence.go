@@ -88,21 +88,9 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 	return sure && k.has(name)
 }
 
-// MayExist reports whether an object exists, according to the watches; it never waits. An object that they
-// do not cover counts as present: an object that may exist must not be created again.
-func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bool {
-	there, sure := p.known(kind, name)
-	return there || !sure
-}
-
-// Exists reports whether an object exists, according to the watches; it never waits. An object that they do not cover
-// does not count as present.
-func (p *Presence) Exists(kind schema.GroupKind, name types.NamespacedName) bool {
-	there, sure := p.known(kind, name)
-	return there && sure
-}
-
-func (p *Presence) known(kind schema.GroupKind, name types.NamespacedName) (there, sure bool) {
+// Known reports whether an object exists, according to the watches, and whether they cover it now; it never waits. An
+// object that they do not cover must not be created again, because it may exist.
+func (p *Presence) Known(kind schema.GroupKind, name types.NamespacedName) (there, sure bool) {
 	p.mu.Lock()
 	k := p.kinds[kind]
 	p.mu.Unlock()
@@ -239,7 +227,7 @@ func (k *presentKind) changed(c Change) {
 }
 
 // failed handles what the watch cannot show: a kind that may not be watched is polled. While the connection is lost,
-// MayExist does not rely on the absence of names.
+// the absence of names is not sure.
 func (k *presentKind) failed(err error) {
 	if apierrors.IsForbidden(err) {
 		if k.polled.IsZero() {

@@ -35,15 +35,15 @@ func TestPresenceBeforeTheFirstList(t *testing.T) {
 	things := schema.GroupKind{Kind: "Thing"}
 	name := types.NamespacedName{Namespace: "n", Name: "a"}
 	watched(t, p, things, b)
-	if !p.MayExist(things, name) {
+	if _, sure := p.Known(things, name); sure {
 		t.Error("absent before anybody has looked")
 	}
 	b.list("1")
-	if p.MayExist(things, name) {
+	if there, sure := p.Known(things, name); there || !sure {
 		t.Error("present, but the list has it not")
 	}
 	b.source.note(t.Context(), "watch", io.EOF)
-	if !p.MayExist(things, name) {
+	if _, sure := p.Known(things, name); sure {
 		t.Error("absent, but nobody knows")
 	}
 }
@@ -59,8 +59,8 @@ func TestPresenceWhoseWatchesHaveEnded(t *testing.T) {
 	k.mapping, k.ended = m, ctx.Done()
 	stop()
 	name := types.NamespacedName{Namespace: "n", Name: "a"}
-	if p.Has(t.Context(), m, name) || !p.MayExist(things.GroupKind(), name) || p.Exists(things.GroupKind(), name) {
-		t.Error("what is not known must be read, may exist, and does not surely exist")
+	if _, sure := p.Known(things.GroupKind(), name); sure || p.Has(t.Context(), m, name) {
+		t.Error("what is not known must be read")
 	}
 }
 

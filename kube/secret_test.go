@@ -46,7 +46,7 @@ func TestSecretWithValues(t *testing.T) {
 		t.Errorf("over a foreign change: %+v, %v", stale, err)
 	}
 	_, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"big": new(strings.Repeat("planted", 1<<18))})
-	if err == nil || !strings.Contains(err.Error(), "the limit of a Secret is 1048576") || strings.Contains(err.Error(), "planted") {
+	if err == nil || !strings.Contains(err.Error(), "the API server refuses it: Invalid") || strings.Contains(err.Error(), "planted") {
 		t.Errorf("too large: %v", err)
 	}
 }

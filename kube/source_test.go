@@ -131,7 +131,7 @@ func TestFilterErrorsQuoteNoSecret(t *testing.T) {
 	b := newSourceBench(t)
 	var log bytes.Buffer
 	l := b.watch(Spec{Filter: valueOf})
-	l.watch.filter.log = slog.New(slog.NewTextHandler(&log, nil))
+	l.watch.watcher.log = slog.New(slog.NewTextHandler(&log, nil))
 	secret := object("a", "1", "broken")
 	secret.SetKind("Secret")
 	b.list("1", secret)

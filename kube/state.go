@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -90,7 +91,7 @@ func (w *Watch) result(key objectKey) (json.RawMessage, bool) {
 func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count}
+	state = WatchState{Phase: Syncing, FilterErrors: w.failures}
 	complete := w.settled // also without a part: no namespace matches
 	for _, p := range w.parts {
 		if p.source != nil {
@@ -146,16 +147,9 @@ func (s *WatchState) worsen(c condition, source string) {
 
 // severity orders the phases from the best to the worst: see State.
 func severity(p Phase) int {
-	switch p {
-	case Complete:
-		return 0
-	case Syncing:
-		return 1
-	case Stale:
-		return 2
-	case Forbidden:
-		return 3
-	default:
-		return 4
+	better := []Phase{Complete, Syncing, Stale, Forbidden}
+	if i := slices.Index(better, p); i >= 0 {
+		return i
 	}
+	return len(better)
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 )
@@ -35,25 +34,16 @@ type Watch struct {
 	whole      bool     // all parts are listed, and the last word of that is on its way
 	stopped    bool     // nothing is queued any more
 	seq        uint64   // of the last change
-	queue      []notice // changes to deliver, in order; without a bound, because Limit bounds what they come from
+	queue      []func() // calls of notify, synced, Overflowed and failed that are due, in order; Limit bounds what they come from
 	bytes      int      // that the entries of all parts take
 	overflowed bool     // that was too much: nothing is kept any more
-	filter     filterFailures
-}
-
-// notice is a change to be delivered, or the message that the Watch is complete, that it is too
-// large, or that a request has failed.
-type notice struct {
-	change     Change
-	synced     bool
-	overflowed bool
-	failed     error
+	failures   uint64   // of the filter
 }
 
 func newWatch(w *Watcher, spec Spec, selection selection, changed func(Change), synced func()) *Watch {
 	return &Watch{
 		watcher: w, spec: spec, selection: selection, changed: changed, complete: synced, lost: make(signal, 1), wake: make(signal, 1),
-		parts: map[scope]*part{}, filter: filterFailures{log: w.log, kind: spec.Kind},
+		parts: map[scope]*part{},
 	}
 }
 
@@ -96,7 +86,9 @@ func (w *Watch) notify(change Change) {
 	}
 	w.seq++
 	change.Seq = w.seq
-	w.enqueue(notice{change: change})
+	if w.changed != nil {
+		w.enqueue(func() { w.changed(change) })
+	}
 }
 
 // checkSynced queues the message that the Watch is complete, for the first time or again. Called
@@ -111,7 +103,9 @@ func (w *Watch) checkSynced() {
 		}
 	}
 	w.synced, w.whole = true, true
-	w.enqueue(notice{synced: true})
+	if w.complete != nil {
+		w.enqueue(w.complete)
+	}
 }
 
 // weigh counts the bytes that one entry adds instead of another, and gives all up if they are too
@@ -138,18 +132,20 @@ func (w *Watch) overflow() {
 	for _, p := range w.parts {
 		p.entries = nil
 	}
-	w.enqueue(notice{overflowed: true})
+	if w.spec.Overflowed != nil {
+		w.enqueue(w.spec.Overflowed)
+	}
 }
 
 // report queues a failure, if anybody wants to know. Called with w.mu.
 func (w *Watch) report(err error) {
 	if w.spec.failed != nil && !w.stopped {
-		w.enqueue(notice{failed: err})
+		w.enqueue(func() { w.spec.failed(err) })
 	}
 }
 
-func (w *Watch) enqueue(n notice) {
-	w.queue = append(w.queue, n)
+func (w *Watch) enqueue(call func()) {
+	w.queue = append(w.queue, call)
 	w.wake.raise()
 }
 
@@ -165,21 +161,13 @@ func (s signal) raise() {
 	}
 }
 
-// filterFailures are those of the filter of a Watch; guarded by its lock.
-type filterFailures struct {
-	log   *slog.Logger
-	kind  string
-	count uint64
-}
-
-// note counts a failure and logs it, once for each object until the filter works on it again (C39).
-func (f *filterFailures) note(u update, before entry) {
-	f.count++
-	if before.failed {
-		return
+// noteFailure counts a failure of the filter and logs it, once for each object until it works again (C39). Called with w.mu.
+func (w *Watch) noteFailure(u update, before entry) {
+	w.failures++
+	if !before.failed {
+		w.watcher.log.Error("filter failed on an object; it has no filter result",
+			"kind", w.spec.Kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 	}
-	f.log.Error("filter failed on an object; it has no filter result",
-		"kind", f.kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 }
 
 // deliver delivers what is queued until ctx ends. One goroutine does that for each Watch.
@@ -201,21 +189,10 @@ func (w *Watch) flush(ctx context.Context) {
 	w.queue = nil
 	w.mu.Unlock()
 	// An overflow does not take these back: they are delivered, unless Stop ends ctx.
-	for _, n := range queue {
+	for _, call := range queue {
 		if ctx.Err() != nil {
 			return
 		}
-		switch {
-		case n.overflowed:
-			if w.spec.Overflowed != nil {
-				w.spec.Overflowed()
-			}
-		case n.failed != nil:
-			w.spec.failed(n.failed)
-		case n.synced && w.complete != nil:
-			w.complete()
-		case !n.synced && w.changed != nil:
-			w.changed(n.change)
-		}
+		call()
 	}
 }

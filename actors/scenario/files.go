@@ -12,7 +12,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
-	"addon-operator/kube"
+	"addon-operator/helm/manifest"
 	"addon-operator/values"
 )
 
@@ -43,10 +43,12 @@ func (f *files) write() error {
 // definitions are those in crds/ of the modules that play. The operator reports files that are wrong.
 func (f *files) definitions() (all []map[string]any) {
 	for _, base := range subdirectories(f.modulesDir()) {
-		found, _ := kube.CRDFiles(charts.Root(filepath.Join(f.modulesDir(), base)), kube.CRDOptions{Ignored: charts.Ignored})
+		found, _ := charts.Definitions(filepath.Join(f.modulesDir(), base))
 		for _, file := range found {
-			definitions, _ := kube.Definitions(file)
-			all = append(all, definitions...)
+			objects, _ := manifest.Parse(string(file.Data))
+			for _, object := range objects {
+				all = append(all, object.Object)
+			}
 		}
 	}
 	return all

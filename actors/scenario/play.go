@@ -20,7 +20,6 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
-	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
@@ -201,9 +200,7 @@ func (p *play) world() (shared.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.helmReleases = runner, releases
-	r.CRDs = work.NewDefinitions(client, releases, kube.CRDOptions{
-		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored,
-	})
+	r.CRDs = work.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return shared.World{
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),

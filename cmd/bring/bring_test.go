@@ -250,7 +250,7 @@ func TestDifficultCharts(t *testing.T) {
 func TestWrongDefinition(t *testing.T) {
 	home(t)
 	out := must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: odd, version: 1.0.0}\n-- crds/a.yaml --\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"))
-	expectAll(t, out, "Note: the chart does not install with these values", "read CRDs: 010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong in crds/")
+	expectAll(t, out, "Note: the chart does not install with these values", "read CRDs: 010-odd/chart/crds/a.yaml: kind \"Namespace\" does not belong in crds/")
 	expectAll(t, read(t, "modules/010-odd/tests/objects.yaml"), "failing:\n    odd: \"\"")
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm"
-	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 )
@@ -161,5 +160,5 @@ func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 // CRDOptions are the options for the definitions of modules. Call it after Complete.
 func (c *Config) CRDOptions() kube.CRDOptions {
 	labels, _ := labels.ConvertSelectorToLabelsMap(c.CRDLabels) // Complete checks it
-	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored}
+	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes()}
 }

@@ -39,15 +39,23 @@ type rendered struct {
 // may ask for them by .Capabilities. Definitions of a module that cannot be loaded are not read.
 func (c *checks) definitions() {
 	for _, m := range c.tree.Modules {
-		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
-		c.fail(err)
-		for _, file := range files {
-			found, err := kube.Definitions(file)
+		files, err := charts.Definitions(m.Dir)
+		if err != nil {
+			c.fail(fmt.Errorf("%s: %w", charts.Root(m.Dir), err))
+		}
+		for _, f := range files {
+			if (kube.CRDOptions{SkipPrefixes: c.CRDSkip}).Skips(f.Name) {
+				continue
+			}
+			file := filepath.Join(charts.Root(m.Dir), f.Name)
+			objects, err := manifest.Parse(string(f.Data))
 			if err != nil {
 				c.found.addMessage(Error, file+": "+err.Error())
 			}
-			for _, crd := range found {
-				if err := c.kinds.know(crd); err != nil {
+			for _, object := range objects {
+				if err := kube.CheckCRDs([]kube.CRD{{File: file, Object: object}}); err != nil {
+					c.found.addMessage(Error, err.Error())
+				} else if err := c.kinds.know(object.Object); err != nil {
 					c.found.add(Error, file, place{}, err.Error())
 				}
 			}

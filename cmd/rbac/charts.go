@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -202,19 +202,19 @@ func (g *generator) ownKinds() error {
 	var errs []error
 	for _, m := range g.tree.Modules {
 		options := g.config.CRDOptions()
-		paths, err := kube.CRDFiles(charts.Root(m.Dir), options)
-		errs = append(errs, err)
-		for _, file := range paths {
-			data, err := os.ReadFile(file)
-			if err = errors.Join(err, g.definitions("crds/ of module "+m.Name, data)); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", file, err))
-			}
+		files, err := charts.Definitions(m.Dir)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", charts.Root(m.Dir), err))
 		}
 		for _, layer := range g.layers(m) {
-			for _, f := range g.helm.SubchartCRDs(layer) {
-				if !options.Skips(f.Name) {
-					errs = append(errs, g.definitions(path.Dir(f.Name)+" of module "+m.Name, f.Data))
-				}
+			files = append(files, g.helm.SubchartCRDs(layer)...)
+		}
+		for _, f := range files {
+			if options.Skips(f.Name) {
+				continue
+			}
+			if err := g.definitions(path.Dir(f.Name)+"/ of module "+m.Name, f.Data); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", filepath.Join(charts.Root(m.Dir), f.Name), err))
 			}
 		}
 	}
@@ -225,10 +225,8 @@ func isDefinition(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "CustomResourceDefinition"
 }
 
-// definitions adds the rights to install the definitions in a file, and their kinds. The operator
-// creates them, patches them, patches their status when a version is dropped, and then writes all
-// objects of the kind again (M3). A verb other than create can be granted by the name of the
-// definition.
+// definitions adds the rights to install the definitions in a file, and their kinds. A verb other than create can be
+// granted by the name of the definition.
 func (g *generator) definitions(why string, data []byte) error {
 	found, err := helmmanifest.Parse(string(data))
 	for _, crd := range found {
@@ -236,18 +234,9 @@ func (g *generator) definitions(why string, data []byte) error {
 			continue
 		}
 		definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-		status := schema.GroupResource{Group: definitions.Group, Resource: definitions.Resource + "/status"}
 		g.demands = append(g.demands,
 			demand{"", definitions, "", []string{"create"}, why},
-			demand{"", definitions, crd.GetName(), []string{"patch"}, why},
-			demand{"", status, crd.GetName(), []string{"patch"}, why})
-		// An incomplete definition, which the API server refuses, makes no rule.
-		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-		if group != "" && plural != "" {
-			own := schema.GroupResource{Group: group, Resource: plural}
-			g.demands = append(g.demands, demand{"", own, "", []string{"list", "patch"}, why + ", to write objects again when it drops a version"})
-		}
+			demand{"", definitions, crd.GetName(), []string{"patch"}, why})
 		g.addDefinition(crd)
 	}
 	return err

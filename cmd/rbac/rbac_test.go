@@ -142,11 +142,7 @@ func TestRulesOfModules(t *testing.T) {
 		},
 		"the right to install a definition": {
 			"-- modules/a/crds/c.yaml --\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.acme.io}\nspec: {group: acme.io}",
-			"| apiextensions.k8s.io | customresourcedefinitions,customresourcedefinitions/status | widgets.acme.io | patch",
-		},
-		"the right to write objects again when a definition drops a version": {
-			"-- modules/a/crds/c.yaml --\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.acme.io}\nspec: {group: acme.io, names: {plural: widgets, kind: Widget}}",
-			"| acme.io | widgets |  | list,patch",
+			"| apiextensions.k8s.io | customresourcedefinitions | widgets.acme.io | patch",
 		},
 		"a definition of a subchart": {
 			"-- modules/a/Chart.yaml --\n{apiVersion: v2, name: a, version: 1.0.0, dependencies: [{name: on, version: 1.0.0}, {name: off, version: 1.0.0, condition: a.more}]}\n" +
@@ -154,7 +150,7 @@ func TestRulesOfModules(t *testing.T) {
 				"-- modules/a/charts/off/crds/c.yaml --\nkind: CustomResourceDefinition\nmetadata: {name: others.acme.io}\n" +
 				"-- modules/a/charts/on/Chart.yaml --\n{apiVersion: v2, name: on, version: 1.0.0}\n" +
 				"-- modules/a/charts/on/crds/c.yaml --\nkind: CustomResourceDefinition\nmetadata: {name: widgets.acme.io}\n",
-			"| apiextensions.k8s.io | customresourcedefinitions,customresourcedefinitions/status | widgets.acme.io | patch",
+			"| apiextensions.k8s.io | customresourcedefinitions | widgets.acme.io | patch",
 		},
 		"a chart that looks something up": {
 			"-- modules/a/templates/a.yaml --\n{{- $nodes := lookup \"v1\" \"Node\" \"\" \"\" }}",

@@ -119,13 +119,12 @@ func visit(c *chart.Chart, above string, each func(name string, data []byte)) {
 
 // File is a file of a chart.
 type File struct {
-	Name string // with the charts above it: charts/sub/crds/things.yaml
+	Name string // below Root, with the charts above it: charts/sub/crds/things.yaml
 	Data []byte
 }
 
 // SubchartCRDs returns the definitions in crds/ of the subcharts that the merged values of the
-// module enable, at any depth (M1). Their names begin in Root. Those of the chart itself are in
-// the directory CRDs.
+// module enable, at any depth (M1). Their names begin in Root. Those of the chart itself are Definitions.
 func (c *Chart) SubchartCRDs(merged map[string]any) (files []File, err error) {
 	values, err := c.Values(merged)
 	if err != nil {
@@ -136,16 +135,16 @@ func (c *Chart) SubchartCRDs(merged map[string]any) (files []File, err error) {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
 	visit(use, "", func(name string, data []byte) {
-		if definition.MatchString(name) {
+		if strings.HasPrefix(name, "charts/") && definition.MatchString(name) {
 			files = append(files, File{name, data})
 		}
 	})
 	return files, nil
 }
 
-// definition is in crds/ of a subchart, and inCRDs in that of any chart.
+// definition is the name of a file that may hold definitions, and inCRDs of any in crds/.
 var (
-	definition = regexp.MustCompile(`^(charts/[^/]+/)+crds/.*\.(?i:ya?ml|json)$`)
+	definition = regexp.MustCompile(`^(charts/[^/]+/)*crds/.*\.(?i:ya?ml|json)$`)
 	inCRDs     = regexp.MustCompile(`^(charts/[^/]+/)*crds/`)
 )
 

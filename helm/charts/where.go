@@ -8,8 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/ignore"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm/manifest"
@@ -55,29 +57,39 @@ func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 // before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
 func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
 
-// Published reports whether the chart in root is one in chart/.
-func Published(root string) bool { return Root(filepath.Dir(root)) == root }
+// maxDefinitions bounds a file of definitions, in bytes: it is read as a whole (M1).
+const maxDefinitions = 16 << 20
 
-// Ignored returns a function that reports whether a file of the chart in root, by its path below it, does not
-// belong to the chart: the .helmignore of a chart in chart/ names it, so its author has not packed it. In the other
-// form no file is ignored: a module that is a chart may hide its crds/ from Helm by .helmignore.
-func Ignored(root string) (func(file string) bool, error) {
-	if !Published(root) {
-		return func(string) bool { return false }, nil
-	}
-	rules, err := ignoreRules(root, root)
-	if err != nil {
-		return nil, err
-	}
-	return func(file string) bool {
-		for name := file; name != "."; name = path.Dir(name) {
-			info, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
-			if err == nil && rules.Ignore(name, info) {
-				return true
-			}
+// Definitions reads the files in CRDs that may hold definitions, in order (M1); a missing directory has none. Hidden
+// entries are left out: a directory that is mounted from a ConfigMap holds each file twice, once below "..data". So is
+// what .helmignore of a chart in chart/ names: its author has not packed it. In the other form no file is ignored: a
+// module that is a chart may hide its crds/ from Helm by .helmignore.
+func Definitions(dir string) (files []File, err error) {
+	root, rules := Root(dir), ignore.Empty()
+	if root != dir {
+		if rules, err = ignoreRules(root, root); err != nil {
+			return nil, err
 		}
-		return false
-	}, nil
+	}
+	if info, err := os.Stat(CRDs(dir)); errors.Is(err, fs.ErrNotExist) || err == nil && rules.Ignore("crds", info) {
+		return nil, nil
+	}
+	err = walk(root, "crds", func(name string, info fs.FileInfo) error {
+		switch {
+		case strings.HasPrefix(path.Base(name), ".") || rules.Ignore(name, info):
+			return skip(info)
+		case info.IsDir() || !definition.MatchString(name):
+			return nil
+		case !info.Mode().IsRegular():
+			return irregular(name)
+		case info.Size() > maxDefinitions:
+			return fmt.Errorf("%s has %d bytes, more than %d MiB; split it into several files", name, info.Size(), maxDefinitions>>20)
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		files = append(files, File{name, data})
+		return err
+	})
+	return files, err
 }
 
 // Values are the part of the merged values of a module that Helm receives; the merged values are not changed. The section of

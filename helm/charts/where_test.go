@@ -2,6 +2,7 @@ package charts
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -125,17 +126,40 @@ func TestOnlyChartIsLoaded(t *testing.T) {
 	}
 }
 
-// M1: what the .helmignore of a chart in chart/ names is no file of it. A module that is a chart may keep its crds/
-// from Helm.
-func TestIgnored(t *testing.T) {
-	for place, want := range map[string]bool{"": false, "chart/": true} {
-		m := moduleOf(t, "web", strings.ReplaceAll("-- AT.helmignore --\ncrds/kustom*\ncrds/old/\n-- ATChart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- ATcrds/a.yaml --\n-- ATcrds/kustomization.yaml --\n-- ATcrds/old/deep/b.yaml --\n", "AT", place))
-		ignored, err := Ignored(Root(m.Dir))
+// M1: definitions lie anywhere below crds/, also behind links, as Helm follows them; hidden ones, other files, and what
+// the .helmignore of a chart in chart/ names are not read. A module that is a chart may keep its crds/ from Helm.
+func TestDefinitions(t *testing.T) {
+	const files = "-- AT.helmignore --\ncrds/kustom*\ncrds/old/\n-- ATChart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n" +
+		"-- ATcrds/a.yaml --\n-- ATcrds/kustomization.yaml --\n-- ATcrds/old/deep/b.YML --\n-- ATcrds/README.md --\n" +
+		"-- ATcrds/..data/mounted.json --\n-- shared/v1/e.yaml --\n"
+	for place, want := range map[string]string{
+		"":       "a.yaml kustomization.yaml mounted.json old/deep/b.YML shared/v1/e.yaml",
+		"chart/": "a.yaml mounted.json shared/v1/e.yaml",
+	} {
+		dir := moduleOf(t, "web", strings.ReplaceAll(files, "AT", place)).Dir
+		must(t, os.Symlink("..data/mounted.json", filepath.Join(CRDs(dir), "mounted.json")))
+		must(t, os.Symlink(filepath.Join(dir, "shared"), filepath.Join(CRDs(dir), "shared")))
+		must(t, os.Symlink("nowhere", filepath.Join(CRDs(dir), "nothing")))
+		found, err := Definitions(dir)
 		must(t, err)
-		for file, may := range map[string]bool{"crds/a.yaml": false, "crds/kustomization.yaml": true, "crds/old/deep/b.yaml": true} {
-			if got := ignored(file); got != (may && want) {
-				t.Errorf("%s%s is ignored: %v", place, file, got)
-			}
+		var names []string
+		for _, f := range found {
+			names = append(names, strings.TrimPrefix(f.Name, "crds/"))
 		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("in %q: %s, want %s", place, got, want)
+		}
+	}
+	if found, err := Definitions(moduleOf(t, "none", "-- chart/Chart.yaml --\n").Dir); len(found) > 0 || err != nil {
+		t.Errorf("without crds/: %v, %v", found, err)
+	}
+	all := moduleOf(t, "all", "-- chart/Chart.yaml --\n-- chart/.helmignore --\ncrds/\n-- chart/crds/a.yaml --\n")
+	if found, err := Definitions(all.Dir); len(found) > 0 || err != nil {
+		t.Errorf("crds/ in .helmignore: %v, %v", found, err)
+	}
+	up := moduleOf(t, "up", "-- crds/a.yaml --\n")
+	must(t, os.Symlink("..", filepath.Join(CRDs(up.Dir), "up")))
+	if _, err := Definitions(up.Dir); err == nil || !strings.Contains(err.Error(), "does a symbolic link point upwards?") {
+		t.Errorf("a link upwards: %v", err)
 	}
 }

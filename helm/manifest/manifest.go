@@ -5,6 +5,7 @@ package manifest
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,9 +73,12 @@ func Parse(text string) ([]*unstructured.Unstructured, error) {
 // parseDocument makes objects of one document. A list is flattened; an empty document has no objects. An error never
 // quotes the document: it may be a Secret.
 func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
-	data, err := yaml.YAMLToJSON(document)
-	if err != nil {
-		return nil, err
+	data := document // JSON has escapes that YAML lacks
+	if !json.Valid(document) {
+		var err error
+		if data, err = yaml.YAMLToJSON(document); err != nil {
+			return nil, err
+		}
 	}
 	var tree any
 	if err := utiljson.Unmarshal(data, &tree); err != nil || tree == nil {

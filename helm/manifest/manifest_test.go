@@ -14,6 +14,9 @@ func TestParse(t *testing.T) {
 		"a list of one kind":   {"kind: AList\napiVersion: v1\nitems: [{metadata: {name: a}}, {kind: B, metadata: {name: b}}]", "A a, B b", ""},
 		"a label without text": {"kind: A\nmetadata: {name: a, labels: {x: , k: v}}", "A a x= k=v", ""},
 		"null labels":          {"kind: A\nmetadata: {name: a, labels: , annotations: null}", "A a", ""},
+		"a key twice":          {"kind: A\nmetadata: {name: x, name: a}", "A a", ""}, // M1: the last one counts, as with kubectl
+		"a merged key":         {"kind: A\nx: &x {name: x}\nmetadata: {<<: *x, name: a}", "A a", ""},
+		"JSON with escapes":    {"{\n\t\"kind\": \"A\", \"metadata\": {\"name\": \"\\/\\ud83d\\ude00\"}}", "A /😀", ""},
 		"no kind":              {"metadata: {name: hunter2}", "", "a document has no kind"},
 		"an item without kind": {"kind: List\napiVersion: v1\nitems: [{metadata: {name: a}}]", "", "a document has no kind"},
 		"metadata is a text":   {"kind: A\nmetadata: hunter2", "", "A: metadata is not a map"},

@@ -19,30 +19,20 @@ const maxDocuments = 50_000
 
 var errTooManyDocuments = fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
 
-// checkExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the
-// text is read, and costs a parse of its own; a text without an asterisk has no alias and needs no
-// check. A text that is no YAML is no error here, because the reader has a better one.
-func checkExpansion(text []byte) error {
+// checkYAML refuses a text whose aliases stand for more than 4 MiB, and keys that a map has twice, unless one of them is
+// merged ("<<"). It must come before the text is read, and costs a parse of its own.
+func checkYAML(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil //nolint:nilerr // the reader reports the mistake
+		return err
 	}
 	if e := (expansion{}); e.size(&document) > maxExpanded {
 		return fmt.Errorf("the document is larger than %d MiB when all aliases are written out; remove values or aliases", maxExpanded>>20)
 	}
-	return nil
+	return checkKeys(&document)
 }
 
-// checkKeys refuses keys that a map has twice. A text that is no YAML is no error here, either.
-func checkKeys(text []byte) error {
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil //nolint:nilerr // the reader reports the mistake
-	}
-	return checkKeysOf(&document)
-}
-
-func checkKeysOf(node *yaml.Node) error {
+func checkKeys(node *yaml.Node) error {
 	lines := map[[2]string]int{}
 	for i, child := range node.Content { // an alias has none: what it refers to is checked where it is
 		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode && child.Tag != "!!merge" {
@@ -52,14 +42,14 @@ func checkKeysOf(node *yaml.Node) error {
 			}
 			lines[key] = child.Line
 		}
-		if err := checkKeysOf(child); err != nil {
+		if err := checkKeys(child); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkJSONKeys is checkKeys for JSON, whose parser names the path of a key instead of its line.
+// checkJSONKeys refuses keys that an object has twice, for JSON, whose parser names the path of a key instead of its line.
 func checkJSONKeys(text []byte) error {
 	var tree any
 	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)

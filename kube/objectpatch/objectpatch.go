@@ -263,7 +263,7 @@ func mapOrText(field string, given json.RawMessage, into any) error {
 	}
 	var text string
 	if json.Unmarshal(given, &text) == nil {
-		converted, err := strictToJSON([]byte(text))
+		converted, err := toJSON([]byte(text))
 		if err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}

@@ -77,7 +77,7 @@ func readDocuments(text []byte) (documents [][]byte, err error) {
 			return documents, nil
 		}
 	}
-	document, yamlErr := strictToJSON(text)
+	document, yamlErr := toJSON(text)
 	switch {
 	case yamlErr != nil && err == nil:
 		return nil, yamlErr
@@ -107,38 +107,16 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// strictToJSON is YAMLToJSON that refuses duplicate keys, of which the last would win. A key
-// next to a merge key ("<<") may override a merged one, which the strict mode of the library takes for a duplicate.
-func strictToJSON(text []byte) ([]byte, error) {
+// toJSON reads a document as kubectl does, but refuses aliases that expand to too much, and duplicate keys, of which the
+// last would win. Most JSON is YAML, but not all: an escaped slash and surrogate pairs are not.
+func toJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) {
 		return text, checkJSONKeys(text)
 	}
-	document, err := toJSON(text, yaml.YAMLToJSONStrict)
-	if err == nil {
-		return document, nil
-	}
-	if err := checkKeys(text); err != nil {
+	if err := checkYAML(text); err != nil {
 		return nil, err
 	}
-	return YAMLToJSON(text)
-}
-
-// YAMLToJSON reads a document as kubectl does, but refuses aliases that expand to too much. Most JSON is YAML, but
-// not all: an escaped slash and surrogate pairs are not.
-func YAMLToJSON(text []byte) ([]byte, error) {
-	if json.Valid(text) {
-		return text, nil
-	}
-	return toJSON(text, yaml.YAMLToJSON)
-}
-
-func toJSON(text []byte, read func([]byte) ([]byte, error)) ([]byte, error) {
-	if bytes.IndexByte(text, '*') >= 0 { // without an alias the second parse is for nothing
-		if err := checkExpansion(text); err != nil {
-			return nil, err
-		}
-	}
-	document, err := read(text)
+	document, err := yaml.YAMLToJSON(text)
 	return bytes.TrimSpace(document), err
 }
 
