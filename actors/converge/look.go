@@ -36,9 +36,9 @@ type looks struct {
 
 	due     bool // something may have changed since the last look
 	looking bool
-	count   int          // of all that have begun, for their names
-	waiting []*actor.PID // discoveries that wait for its end
-	failed  string       // why the last look has failed; logged once
+	count   int                 // of all that have begun, for their names
+	then    func(actor.Context) // begins the discovery that waits for its end; nil for none
+	failed  string              // why the last look has failed; logged once
 }
 
 func (l *looks) id() string { return "look-" + strconv.Itoa(l.count) }
@@ -58,7 +58,7 @@ func (l *looks) watch(watching context.Context, ctx actor.Context) {
 		return
 	}
 	self := ctx.Self()
-	l.start(ctx, func(*supervisor.Run) (any, error) {
+	l.start(ctx, func(*supervisor.Run, work.Discovery) (any, error) {
 		l.program.Disk(watching, func() { l.program.Send(self, diskChanged{}) })
 		return nil, nil
 	}, nil)
@@ -75,22 +75,23 @@ func (l *looks) look(ctx actor.Context) {
 	t := l.program.NewTask(messages.Converge, messages.DiscoverModules{}, messages.Cause{Activation: messages.ByFiles})
 	t.Queue = "" // it is in none
 	j := reloadJob(l.program, t)
-	l.start(ctx, func(run *supervisor.Run) (any, error) { return j.Look(run) }, l.looked)
+	l.start(ctx, func(run *supervisor.Run, from work.Discovery) (any, error) { return j.Look(run, from) }, l.looked)
 }
 
-// start begins a run for which discoveries wait.
-func (l *looks) start(ctx actor.Context, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
+// start begins a run for whose end the discovery of a reload waits.
+func (l *looks) start(ctx actor.Context, do func(*supervisor.Run, work.Discovery) (any, error), succeeded func(actor.Context, any)) {
 	l.looking = true
 	l.count++
+	from := l.discovery()
 	l.runs.Start(ctx, supervisor.Task{
-		ID: l.id(), AllowFailure: true, Work: do, Succeeded: succeeded,
+		ID: l.id(), AllowFailure: true, Work: func(run *supervisor.Run) (any, error) { return do(run, from) }, Succeeded: succeeded,
 		Failed: func(a supervisor.Attempt) { l.lookFails(a.Err) },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
 			l.looking = false
-			for _, pid := range l.waiting {
-				ctx.Send(pid, l.discovery())
+			if then := l.then; then != nil {
+				l.then = nil
+				then(ctx)
 			}
-			l.waiting = nil
 			l.look(ctx)
 		},
 	})
@@ -133,7 +134,7 @@ func (l *looks) looked(ctx actor.Context, result any) {
 			continue
 		}
 		if slices.Contains(l.catalog.enabled, name) {
-			ctx.Send(l.program.Owner(name), messages.EnableModule{})
+			l.catalog.enable(ctx, name, false)
 		}
 		l.catalog.run(ctx, []string{name}, messages.Cause{Activation: messages.ByFiles, Detail: found.Changed[name] + " of " + name})
 	}

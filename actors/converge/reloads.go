@@ -31,6 +31,7 @@ type reloads struct {
 	number int // of the last reload that has begun; 0 before the first
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
+	discovering  bool // a discovery of a reload is in progress, or waits for a look at the disk
 	began        time.Time
 	cause        messages.Cause
 	// also are the other causes of the reload in progress, and next those of the one that comes.
@@ -49,7 +50,7 @@ type reloads struct {
 
 // discovers reports whether a discovery reads the disk, or is about to.
 func (r *reloads) discovers() bool {
-	return r.number == 0 || (r.phase == reloading || r.phase == postponed) && r.discoveredIn != r.number
+	return r.number == 0 || r.discovering || (r.phase == reloading || r.phase == postponed) && r.discoveredIn != r.number
 }
 
 // request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in
@@ -136,9 +137,9 @@ func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	r.program.Enqueue(ctx, true, r.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
-// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). The first
-// reload continues the span of the start-up.
-func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task) {
+// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). Without such hooks the task itself
+// is the discovery, which it returns. The first reload continues the span of the start-up.
+func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task) (discovery *messages.Task) {
 	if r.phase == postponed { // the head of the one before fails
 		r.postponed = nil
 		r.log.Info("reload of all modules starts again", "cause", t.Cause)
@@ -157,11 +158,16 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task)
 	for _, hook := range hooks.ByOrder(global, hooks.BeforeAll) {
 		tasks = append(tasks, r.program.NewTask(messages.GlobalHooks, work.OrderWork(hook, hooks.BeforeAll), cause))
 	}
+	if len(tasks) == 0 {
+		t.Work, t.Reload, t.Cause, t.Also, t.Trace = messages.DiscoverModules{}, r.number, cause, r.also, r.span.Name()
+		return &t
+	}
 	tasks = append(tasks, r.program.NewTask(messages.Converge, messages.DiscoverModules{}, cause))
 	for i := range tasks {
 		tasks[i].Reload = r.number
 	}
 	r.enqueue(ctx, true, tasks)
+	return nil
 }
 
 // enqueue queues tasks as parts of the reload in progress.

@@ -250,12 +250,8 @@ const gonePause = time.Second
 // enabled, or what belongs to all, is left to a reload. The rest is put in force here. The disk is
 // read twice: only after the slow checks of refresh is it known that nothing of the first kind has
 // come meanwhile.
-func (j ReloadJob) Look(run *supervisor.Run) (looked Looked, err error) {
+func (j ReloadJob) Look(run *supervisor.Run, d Discovery) (looked Looked, err error) {
 	run.Step("compare with the disk")
-	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
-	if err != nil {
-		return looked, err
-	}
 	r, err := j.read(d.Tree)
 	if err != nil {
 		return looked, err
