@@ -185,11 +185,3 @@ func (c *catalog) forget(ctx actor.Context, name string) {
 	delete(c.knows, name)
 	ctx.Send(c.program.Owner(name), messages.ForgetModule{})
 }
-
-// tell sends the same message to the actors of some modules. The message is shared, so it must not
-// hold what a receiver changes.
-func (c *catalog) tell(ctx actor.Context, modules []addons.Module, message any) {
-	for _, m := range modules {
-		ctx.Send(c.program.Owner(m.Name), message)
-	}
-}

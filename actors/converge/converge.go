@@ -23,8 +23,7 @@ import (
 // the main queue, decides which modules are enabled, and knows whether the first converge is over,
 // which is readiness. Its state is in its parts; here is what each message leads to.
 type converge struct {
-	// runs are those of all parts: tasks of the reload, looks at the disk, enabled scripts, purges.
-	// Their IDs are of different forms, so that none collide.
+	// runs are those of all parts: tasks of the reload, enabled scripts, purges.
 	runs    *supervisor.Runs
 	program *shared.Program
 	log     *slog.Logger
@@ -32,9 +31,7 @@ type converge struct {
 
 	catalog *catalog
 	reloads *reloads
-	// looks compares the disk with the tree in force between reloads (P8).
-	looks  looks
-	purges purger
+	purges  purger
 	// group are the modules of the RunModules task in progress.
 	group []string
 }
@@ -50,7 +47,6 @@ func assembled(ctx context.Context, p *shared.Program, known *catalog, all *relo
 	runs := supervisor.NewRuns(p.System, p.Log)
 	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
 	c.purges = purger{program: p, log: p.Log}
-	c.looks = looks{program: p, runs: runs, log: p.Log, catalog: known, reloads: all, discovery: c.discovery}
 	return c
 }
 
@@ -60,7 +56,6 @@ func (c *converge) discovery() work.Discovery { return c.catalog.discovery(c.pur
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
-		c.looks.look(ctx)
 		c.publish()
 		return
 	}
@@ -71,7 +66,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Started:
 		c.catalog.explainOff()
 		c.catalog.listProblems()
-		c.looks.watch(c.ctx, ctx)
+		c.watch(ctx)
 		c.startUp(ctx)
 	case *actor.Stopping:
 		c.reloads.span.End(nil)
@@ -92,7 +87,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
 	case diskChanged:
-		c.looks.diskChanged(ctx)
+		c.diskChanged(ctx, msg.what)
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
 	case messages.SuspensionChanged:
@@ -117,8 +112,6 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		shared.Unhandled(ctx, c.log)
 	}
-	// Each message may have ended what a look was waiting for.
-	c.looks.look(ctx)
 	c.publish()
 }
 
@@ -181,8 +174,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 }
 
 // discover begins a discovery: that of a reload, or one that only asks enabled scripts. What it begins with is handed
-// over before each attempt, because flags may have changed since the last one. That of a reload reads the disk, so it
-// waits for the end of a look: two readers would each put a tree in force (P8).
+// over before each attempt, because flags may have changed since the last one.
 func (c *converge) discover(ctx actor.Context, t messages.Task) {
 	var from work.Discovery
 	j := reloadJob(c.program, t)
@@ -190,29 +182,18 @@ func (c *converge) discover(ctx actor.Context, t messages.Task) {
 		Begins:    func() { from = c.discovery() },
 		Work:      func(run *supervisor.Run) (any, error) { return j.Discover(run, from) },
 		Succeeded: func(ctx actor.Context, result any) { c.discovered(ctx, t, result) },
-		Ended:     func(actor.Context, supervisor.Outcome) { c.reloads.discovering = false },
 	}
 	if w, _ := t.Work.(messages.DiscoverModules); len(w.Modules) > 0 {
 		task.Work = func(run *supervisor.Run) (any, error) { return j.AskScripts(run, from) }
 		task.Succeeded = func(ctx actor.Context, result any) { c.scriptsAsked(ctx, t, w.Modules, result) }
-		c.start(ctx, t, task)
-		return
-	}
-	c.reloads.discovering = true
-	if queue := ctx.Sender(); c.looks.looking {
-		c.looks.then = func(ctx actor.Context) { c.startFor(ctx, queue, t, task) }
-		return
 	}
 	c.start(ctx, t, task)
 }
 
-// start gives a task to a run, like ownTasks.start of package modules for tasks of owners.
+// start gives a task to a run, like ownTasks.start of package modules for tasks of owners. The end is reported in Ended,
+// so that it happens once, however the task ends.
 func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Task) {
-	c.startFor(ctx, ctx.Sender(), t, task)
-}
-
-// startFor is start for the queue of a task. The end is reported in Ended, so that it happens once, however the task ends.
-func (c *converge) startFor(ctx actor.Context, queue *actor.PID, t messages.Task, task supervisor.Task) {
+	queue := ctx.Sender()
 	task.ID, task.AllowFailure = t.ID, t.AllowFailure
 	task.Failed = func(a supervisor.Attempt) {
 		c.failed(t, a)
@@ -412,8 +393,8 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	switch {
 	case !c.reloads.phase.begun():
 		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
-	case msg.Global || msg.FlagsChanged || reload:
-		c.reloads.request(ctx, cause)
+	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.catalog.tree.Stale():
+		c.reloads.request(ctx, cause) // what did not fit the values may fit now
 	default:
 		scripted, run := c.catalog.scripted(msg.Modules)
 		if len(scripted) > 0 { // they run afterwards
@@ -421,7 +402,6 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		}
 		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
 		c.catalog.run(ctx, append(run, thawed...), cause)
-		c.looks.due = c.looks.due || c.program.Disk != nil && c.catalog.tree.Stale() // what did not fit may fit now
 	}
 }
 

@@ -31,7 +31,6 @@ type reloads struct {
 	number int // of the last reload that has begun; 0 before the first
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
-	discovering  bool // a discovery of a reload is in progress, or waits for a look at the disk
 	began        time.Time
 	cause        messages.Cause
 	// also are the other causes of the reload in progress, and next those of the one that comes.
@@ -50,7 +49,7 @@ type reloads struct {
 
 // discovers reports whether a discovery reads the disk, or is about to.
 func (r *reloads) discovers() bool {
-	return r.number == 0 || r.discovering || (r.phase == reloading || r.phase == postponed) && r.discoveredIn != r.number
+	return r.number == 0 || (r.phase == reloading || r.phase == postponed) && r.discoveredIn != r.number
 }
 
 // request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in

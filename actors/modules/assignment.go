@@ -157,12 +157,12 @@ func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue. An attempt first finishes what an earlier one has left (D26).
 func (o *ownTasks) start(ctx actor.Context, a assignment) {
-	if t := o.all[a.Task.ID]; t != nil { // it was held
-		if !o.runs.Resume(a.Task.ID) { // and is cancelled
-			shared.TaskEnded(ctx, a.Task, a.queue)
+	if a.Task.Held {
+		if t := o.all[a.Task.ID]; t != nil && o.runs.Resume(a.Task.ID) {
+			t.held, t.queue = false, a.queue
 			return
 		}
-		t.held, t.queue = false, a.queue
+		shared.TaskEnded(ctx, a.Task, a.queue) // it was cancelled: the owner has started again
 		return
 	}
 	t := &ownTask{assignment: a, out: a.joined}
