@@ -35,32 +35,14 @@ type module struct {
 	drift   drift
 	delayed delayedRun
 	quiet   whenQuiet
-	crds    crdsDue
 
+	// crdsDue: the next attempt at a run has to compare the CRDs (M): the last one has not, the discovery could not
+	// install them, they were left out under maintenance, or their files may have changed.
+	crdsDue   bool
 	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun   *view.ModuleRun // published, so it is replaced and never changed
 	succeeded time.Time       // the last run that did
 	failed    time.Time
-}
-
-// crdsDue counts the reasons for which the next run has to compare the CRDs (M): they were left out
-// under maintenance, the discovery could not install them, or their files may have changed. seen is
-// the number that the last run has dealt with. A counter and not a flag, because a reason may be
-// added while a run is at it.
-type crdsDue struct{ wanted, seen int }
-
-func (c *crdsDue) want(due bool) {
-	if due {
-		c.wanted++
-	}
-}
-
-// due is the number for the next run, 0 when they need not be looked at.
-func (c *crdsDue) due() int {
-	if c.wanted == c.seen {
-		return 0
-	}
-	return c.wanted
 }
 
 // New makes a module, disabled.
@@ -101,7 +83,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.GetHooks:
 		m.loading.answer(ctx)
 	case messages.EnableModule:
-		m.crds.want(msg.CRDsDue)
+		m.crdsDue = m.crdsDue || msg.CRDsDue
 		m.enable(ctx)
 	case messages.SetModule:
 		m.setMaintenance(ctx, msg.Maintenance)
@@ -114,7 +96,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		held, allowed := m.release.held, m.release.allowed // the release stays as it is
 		m.forget(ctx)                                      // its hooks may be others
 		m.release.held, m.release.allowed = held, allowed
-		m.crds.want(!msg.Module.SameFiles(m.module))
+		m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
 		m.module, m.owner.values.section = msg.Module, msg.Section
 	case work.UpdateModule:
 		m.update(msg)
@@ -144,7 +126,7 @@ func (m *module) known() work.Known {
 		k.GlobalFiles = tree.Global
 	}
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
+	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crdsDue
 	k.Applied, k.Allowed = m.release.last.Action != "", m.release.allowed
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
@@ -231,8 +213,15 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.drift.stop(ctx, m.owner.tasks.runs)
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = m.release.runEnded
-	a.failed, a.leaves, a.release = m.countFailure, m.program.Isolate, true
+	a.cancelled = func(ctx actor.Context) {
+		m.crdsDue = m.crdsDue || a.Known.CRDsDue
+		m.release.runEnded(ctx)
+	}
+	a.failed = func(at supervisor.Attempt) {
+		m.crdsDue = m.crdsDue || a.Known.CRDsDue
+		m.countFailure(at)
+	}
+	a.leaves, a.release = m.program.Isolate, true
 	a.begins = m.runBegins
 	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 }
@@ -245,6 +234,7 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 	case view.Ready:
 		m.life.become(view.Running)
 	}
+	m.crdsDue = m.crdsDue && m.life.maintenance != "" // else this attempt compares them
 	if attempt == 0 {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
@@ -255,7 +245,7 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.release.runEnded(ctx)
-	m.succeeded, m.crds.seen = time.Now(), max(m.crds.seen, outcome.CRDs) // a reason that was added meanwhile is not among them
+	m.succeeded = time.Now()
 	if !outcome.Untouched {
 		m.release.last = outcome.Release
 		m.release.noteHeld(outcome.Release.Held)
