@@ -55,9 +55,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			converge = status
 		case HealerReporter:
 			releases = status.Healer().Releases
-		case QueueStatus:
-			_, name, _ := strings.Cut(path, "/queue/")
-			maps.Copy(waiting, queuedRuns(name, status))
 		case interface{ Progressed() string }:
 			if owner, _, ok := strings.Cut(path, "/run/"); ok && status.Progressed() != "" {
 				progress[owner[strings.LastIndex(owner, "/")+1:]] = status.Progressed()
@@ -69,8 +66,13 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		m.ReleaseHealth = releases[m.Name]
 		m.State, m.unwell = m.state(m.Health, now), m.Health.Problem(now)
 	}
+	for path, status := range statuses {
+		if q, ok := any(status).(QueueStatus); ok {
+			_, name, _ := strings.Cut(path, "/queue/")
+			maps.Copy(waiting, queuedRuns(name, q, all, converge))
+		}
+	}
 	problems := problemsOf(statuses)
-	dueInReload(all, statuses, converge, waiting)
 	for i := range all {
 		m := &all[i]
 		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])
