@@ -217,7 +217,7 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *shared.Program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}}
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, stages: supervisor.NewStages(stages)}
 }
 
 // Receive implements actor.Actor.
@@ -246,9 +246,6 @@ func (o *operator) Receive(ctx actor.Context) {
 
 // started spawns the actors. Converge, which begins with the start-up of global hooks, comes last.
 func (o *operator) started(ctx actor.Context) {
-	for range stages {
-		o.stages.Next()
-	}
 	o.publish(ctx)
 	b := o.boot
 	o.spawn(ctx, stageConfig, work.ConfigPath, configmap.New(o.ctx, o.program, b.config))
@@ -281,7 +278,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 		return
 	}
 	o.children[path] = true
-	o.stages.AddTo(stage, pid)
+	o.stages.Add(stage, pid)
 }
 
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).

@@ -77,10 +77,6 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.reloads.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
 		c.confirmPurge(ctx, msg.Value)
-	case remindHeld:
-		if msg.told == c.purges.reminded { // else the purge was reported again since, or is not held
-			c.purges.notice(ctx)
-		}
 	case delayedReload:
 		c.reloads.delayed = false
 		c.reloads.request(ctx, msg.cause)

@@ -38,11 +38,9 @@ type module struct {
 
 	// crdsDue: the next attempt at a run has to compare the CRDs (M): the last one has not, the discovery could not
 	// install them, they were left out under maintenance, or their files may have changed.
-	crdsDue   bool
-	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
-	lastRun   *view.ModuleRun // published, so it is replaced and never changed
-	succeeded time.Time       // the last run that did
-	failed    time.Time
+	crdsDue bool
+	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
+	lastRun *view.ModuleRun // published, so it is replaced and never changed
 }
 
 // New makes a module, disabled.
@@ -245,7 +243,6 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.release.runEnded(ctx)
-	m.succeeded = time.Now()
 	if !outcome.Untouched {
 		m.release.last = outcome.Release
 		m.release.noteHeld(outcome.Release.Held)
@@ -256,7 +253,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release, run.Took = outcome.Describe(), m.succeeded.Sub(run.Began)
+		run.Release, run.Took = outcome.Describe(), time.Since(run.Began)
 		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
 		m.lastRun = &run
 	}
@@ -269,7 +266,6 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 
 // countFailure counts a failed attempt at a run or a delete; the phase says which.
 func (m *module) countFailure(supervisor.Attempt) {
-	m.failed = time.Now()
 	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
 }
 
@@ -311,7 +307,7 @@ func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Loaded: m.owner.hooks.all, Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Section: m.owner.values.section, Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
-		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion,
 		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.release.held,
 	})
 }

@@ -151,9 +151,6 @@ type ModuleStatus struct {
 	Version string `json:"chartVersion,omitempty"`
 	// AppVersion is that in Chart.yaml.
 	AppVersion string `json:"appVersion,omitempty"`
-	// Succeeded and Failed are when a run of the module last did so.
-	Succeeded time.Time `json:"succeeded,omitzero"`
-	Failed    time.Time `json:"failed,omitzero"`
 }
 
 // ModuleRun is one run of a module.
