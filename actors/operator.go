@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -364,28 +363,13 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func (o *operator) publish(ctx actor.Context) {
-	status := view.OperatorStatus{Stopping: o.stopping}
-	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
+	stopping, leadership := o.stopping, o.program.Leadership
+	o.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() supervisor.Status {
+		status := view.OperatorStatus{Stopping: stopping}
+		if leadership != nil {
+			now := leadership()
+			status.Leadership = &now
+		}
+		return status
+	}))
 }
-
-// liveOperator is what the root publishes.
-type liveOperator struct {
-	status     view.OperatorStatus
-	leadership func() view.Leadership
-}
-
-// Operator implements view.OperatorReporter.
-func (l liveOperator) Operator() view.OperatorStatus {
-	s := l.status
-	if l.leadership != nil {
-		now := l.leadership()
-		s.Leadership = &now
-	}
-	return s
-}
-
-// String implements supervisor.Status.
-func (l liveOperator) String() string { return l.Operator().String() }
-
-// MarshalJSON shows what String shows.
-func (l liveOperator) MarshalJSON() ([]byte, error) { return json.Marshal(l.Operator()) }

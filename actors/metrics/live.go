@@ -156,12 +156,8 @@ func (l *live) bindings() func(scrape) {
 	states := l.state("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
 	type key struct{ module, hook, binding, queue, kind string }
 	return func(s scrape) {
-		monitors := published[view.MonitorsReporter](s)
-		if monitors == nil {
-			return
-		}
 		count, failed, phases := map[key]int{}, map[key]uint64{}, map[key]string{}
-		for _, b := range monitors.Monitors().Bindings {
+		for _, b := range published[view.MonitorsStatus](s).Bindings {
 			k := key{messages.ModuleOf(b.Owner), b.Hook, b.Binding, b.Queue, b.Kind}
 			count[k] += b.Objects
 			failed[k] += b.FilterErrors
