@@ -137,7 +137,7 @@ func (m *module) known() work.Known {
 // delete.
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.moduleJob(t)
-	a := assignment{Job: j.Job, queue: ctx.Sender()}
+	a := &assignment{Job: j.Job, queue: ctx.Sender()}
 	switch w := t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -183,7 +183,7 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 
 // executeHook begins a task that runs one hook. When the module is switched off, the task ends: if the module is
 // enabled again, the Synchronization shows what it was about (E14).
-func (m *module) executeHook(ctx actor.Context, a assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
+func (m *module) executeHook(ctx actor.Context, a *assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() {
 		m.owner.hooks.unqueued(a.Task)
@@ -195,7 +195,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, do fu
 }
 
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
-func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
+func (m *module) executeRun(ctx actor.Context, a *assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
