@@ -58,7 +58,7 @@ func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, er
 		return err
 	})
 	read.Go(func() (err error) {
-		if cm, err = readConfigMap(reading, w, waits); err != nil {
+		if cm, err = waitFor(reading, w, "the ConfigMap", waits, w.ConfigMap.Read, func(error) bool { return false }); err != nil {
 			return err
 		}
 		secret, err = readSecret(reading, w, waits)
@@ -107,33 +107,17 @@ func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
 	return b, nil
 }
 
-// readConfigMap waits for an API server that cannot be reached: the operator may be
-// started before it.
-func readConfigMap(ctx context.Context, w shared.World, waits func(string)) (kube.ConfigMap, error) {
-	var cm kube.ConfigMap
-	err := waitFor(ctx, w, "the ConfigMap", waits, func() (err error) {
-		cm, err = w.ConfigMap.Read(ctx)
-		return err
-	})
-	return cm, err
-}
-
 // readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Without the
-// permission none is.
-func readSuspended(ctx context.Context, w shared.World, waits func(string)) (suspended map[string]bool, err error) {
+// permission none is; who watches the objects says so.
+func readSuspended(ctx context.Context, w shared.World, waits func(string)) (map[string]bool, error) {
 	if w.ModuleObjects == nil {
 		return map[string]bool{}, nil
 	}
-	err = waitFor(ctx, w, "the objects of kind Module", waits, func() error {
-		all, err := w.ModuleObjects.Read(ctx)
-		if apierrors.IsForbidden(err) {
-			suspended = map[string]bool{}
-			return nil // who watches the objects says so
-		}
-		suspended = suspendedOf(all)
-		return err
-	})
-	return suspended, err
+	all, err := waitFor(ctx, w, "the objects of kind Module", waits, w.ModuleObjects.Read, apierrors.IsForbidden)
+	if apierrors.IsForbidden(err) {
+		return map[string]bool{}, nil
+	}
+	return suspendedOf(all), err
 }
 
 func suspendedOf(all []kube.ModuleObject) map[string]bool {
@@ -146,19 +130,28 @@ func suspendedOf(all []kube.ModuleObject) map[string]bool {
 	return suspended
 }
 
-// waitFor reads what the start needs, again and again until the API server gives it or ctx ends.
-// waits is called with the reason, and with an empty text at the end, for pages that answer
-// meanwhile. read must set its whole result each time, because an attempt may fail halfway.
-func waitFor(ctx context.Context, w shared.World, what string, waits func(string), read func() error) error {
+// waitFor reads what the start needs, again and again until the API server gives it, ctx ends, or an error comes that
+// lasts: the operator may be started before the API server. waits is called with the reason, and with an empty text at the
+// end, for pages that answer meanwhile.
+func waitFor[T any](
+	ctx context.Context, w shared.World, what string, waits func(string), read func(context.Context) (T, error), lasts func(error) bool,
+) (T, error) {
 	tell := func(err error, in time.Duration) {
 		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
 		waits(fmt.Sprintf("%s cannot be read: %v", what, err))
 	}
-	if err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell); err != nil {
-		return fmt.Errorf("read %s: %w", what, err)
+	got, err := backoff.RetryNotifyWithData(func() (T, error) {
+		got, err := read(ctx)
+		if lasts(err) {
+			err = backoff.Permanent(err)
+		}
+		return got, err
+	}, backoff.WithContext(supervisor.Backoff(), ctx), tell)
+	if err != nil && !lasts(err) {
+		return got, fmt.Errorf("read %s: %w", what, err)
 	}
 	waits("")
-	return nil
+	return got, err
 }
 
 // useValid gives each section its parts of the ConfigMap and of the Secret. Invalid values stop the
@@ -171,7 +164,7 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.Exists() {
 		return b.startRefused(refused)
 	}
-	kept, err := readLastValid(ctx, w, waits)
+	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, func(err error) bool { return errors.Is(err, kube.ErrNotLastValid) })
 	switch {
 	case err != nil && refused == nil && cm.Exists():
 		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
@@ -251,19 +244,6 @@ func (b *boot) startRefused(err error) error {
 	return fmt.Errorf("the values are not valid; fix %s and start again: %w", places, err)
 }
 
-// readLastValid waits for the API server; an error is one that does not pass.
-func readLastValid(ctx context.Context, w shared.World, waits func(string)) (kept *kube.LastValid, err error) {
-	var lasting error
-	err = waitFor(ctx, w, w.LastValid.String(), waits, func() (err error) {
-		kept, err = w.LastValid.Read(ctx)
-		if errors.Is(err, kube.ErrNotLastValid) {
-			lasting, err = err, nil
-		}
-		return err
-	})
-	return kept, cmp.Or(err, lasting)
-}
-
 // useConfigMap validates a content of the ConfigMap, together with the Secret, and gives each
 // section its part. With an error b is unchanged. After a success, b.sections must be the templates
 // again before another call.
@@ -290,24 +270,17 @@ func (b *boot) useConfigMap(w shared.World, cm kube.ConfigMap) error {
 	return nil
 }
 
-// readSecret reads the Secret at the start. It waits for the API server like readConfigMap, but not
-// for the right to read: the Secret is optional, and a role without it must not stop the start.
+// readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role
+// without it must not stop the start.
 func readSecret(ctx context.Context, w shared.World, waits func(string)) (configmap.InitialSecret, error) {
 	if w.Secret == nil {
 		return configmap.InitialSecret{Off: true}, nil
 	}
-	var content kube.ConfigMap
-	var forbidden error
-	err := waitFor(ctx, w, "the Secret with values", waits, func() (err error) {
-		if content, err = w.Secret.Read(ctx); errors.Is(err, kube.ErrForbidden) {
-			forbidden = err
-			return nil
-		}
-		return err
-	})
-	if forbidden != nil {
-		w.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", forbidden)
-		return configmap.InitialSecret{Off: true}, nil //nolint:nilerr // the Secret is optional
+	forbidden := func(err error) bool { return errors.Is(err, kube.ErrForbidden) }
+	content, err := waitFor(ctx, w, "the Secret with values", waits, w.Secret.Read, forbidden)
+	if forbidden(err) {
+		w.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+		return configmap.InitialSecret{Off: true}, nil
 	}
 	return configmap.InitialSecret{Data: content.Data, Revision: content.ResourceVersion}, err
 }

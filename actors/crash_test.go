@@ -29,7 +29,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// and what the random model kills in (TestRandom).
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown GetHooks " +
 		"SynchronizeLater BindingDeferred watchAgain watchOverflowed leaveDue " +
-		"keepAgain delayedReload remindHeld ConfigFlagsSaved " +
+		"keepAgain delayedReload ConfigFlagsSaved " +
 		"modulesSeen objectsDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {

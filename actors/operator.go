@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -217,7 +216,7 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *shared.Program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}}
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, stages: supervisor.NewStages(stages)}
 }
 
 // Receive implements actor.Actor.
@@ -246,9 +245,6 @@ func (o *operator) Receive(ctx actor.Context) {
 
 // started spawns the actors. Converge, which begins with the start-up of global hooks, comes last.
 func (o *operator) started(ctx actor.Context) {
-	for range stages {
-		o.stages.Next()
-	}
 	o.publish(ctx)
 	b := o.boot
 	o.spawn(ctx, stageConfig, work.ConfigPath, configmap.New(o.ctx, o.program, b.config))
@@ -281,7 +277,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 		return
 	}
 	o.children[path] = true
-	o.stages.AddTo(stage, pid)
+	o.stages.Add(stage, pid)
 }
 
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
@@ -367,28 +363,13 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func (o *operator) publish(ctx actor.Context) {
-	status := view.OperatorStatus{Stopping: o.stopping}
-	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
+	stopping, leadership := o.stopping, o.program.Leadership
+	o.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() supervisor.Status {
+		status := view.OperatorStatus{Stopping: stopping}
+		if leadership != nil {
+			now := leadership()
+			status.Leadership = &now
+		}
+		return status
+	}))
 }
-
-// liveOperator is what the root publishes.
-type liveOperator struct {
-	status     view.OperatorStatus
-	leadership func() view.Leadership
-}
-
-// Operator implements view.OperatorReporter.
-func (l liveOperator) Operator() view.OperatorStatus {
-	s := l.status
-	if l.leadership != nil {
-		now := l.leadership()
-		s.Leadership = &now
-	}
-	return s
-}
-
-// String implements supervisor.Status.
-func (l liveOperator) String() string { return l.Operator().String() }
-
-// MarshalJSON shows what String shows.
-func (l liveOperator) MarshalJSON() ([]byte, error) { return json.Marshal(l.Operator()) }

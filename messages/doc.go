@@ -69,7 +69,6 @@
 //
 //	diskChanged          disk              converge
 //	delayedReload        timer             converge
-//	remindHeld           timer             converge
 //
 //	objectsSeen          helm              healer
 //	driftDue             timer             module

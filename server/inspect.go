@@ -125,11 +125,10 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 func (s owners) addProblems(all []view.HookInfo) {
 	byHook := map[string][]string{}
 	supervisor.Walk(s.Inspector.Tree(), func(n *supervisor.Node) {
-		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
-			for _, b := range reporter.Monitors().Bindings {
-				if problem := view.BindingProblem(b); problem != "" {
-					byHook[b.Hook] = append(byHook[b.Hook], problem)
-				}
+		monitors, _ := n.Status.(view.MonitorsStatus)
+		for _, b := range monitors.Bindings {
+			if problem := view.BindingProblem(b); problem != "" {
+				byHook[b.Hook] = append(byHook[b.Hook], problem)
 			}
 		}
 	})
@@ -181,7 +180,7 @@ func (s owners) snapshots(r *http.Request) (any, error) {
 		owner = messages.GlobalHooks
 	}
 	var dump []view.Snapshot
-	if monitors := published[view.MonitorsReporter](s.Inspector.Tree()); monitors != nil {
+	if monitors := published[view.MonitorsStatus](s.Inspector.Tree()); monitors.Snapshots != nil {
 		dump = monitors.Snapshots(owner, hook)
 	}
 	byHook := map[string]map[string]snapshotDump{}
@@ -221,7 +220,7 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
 	var monitored map[string][]view.MonitoredObject
-	if healer := published[view.HealerReporter](s.Inspector.Tree()); healer != nil {
+	if healer := published[view.HealerStatus](s.Inspector.Tree()); healer.Monitored != nil {
 		monitored = healer.Monitored()
 	}
 	only, err := r.URL.Query().Get("module"), s.notStarted()

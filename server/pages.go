@@ -162,21 +162,20 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 	fmt.Fprintf(w, "%d tasks in %d queues.\n", total, len(all))
 }
 
-// writeConditions writes what readiness depends on, a line for each, in the order of the tree. A
-// Reporter computes its status when it is asked, because it changes without a message.
+// writeConditions writes what readiness depends on, a line for each, in the order of the tree.
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
 	supervisor.Walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
-		case view.OperatorReporter:
-			if text := s.Operator().String(); text != "" {
+		case view.OperatorStatus:
+			if text := s.String(); text != "" {
 				fmt.Fprintf(w, "operator: %s\n", text)
 			}
 		case view.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
 		case view.ConfigStatus:
 			fmt.Fprintf(w, "config: %s\n", s)
-		case view.MonitorsReporter:
-			fmt.Fprintf(w, "monitors: %s\n", s.Monitors())
+		case view.MonitorsStatus:
+			fmt.Fprintf(w, "monitors: %s\n", s)
 		case view.ModuleStatus:
 			_, name, _ := strings.Cut(n.Path, "/module/")
 			fmt.Fprintf(w, "module %s: %s\n", name, s)

@@ -125,14 +125,6 @@ func TestReadyz(t *testing.T) {
 	}
 }
 
-// reporter is the status of monitors, which is made when it is looked at.
-type reporter struct{ view.MonitorsStatus }
-
-func (r reporter) Monitors() view.MonitorsStatus { return r.MonitorsStatus }
-
-// Snapshots implements view.MonitorsReporter.
-func (reporter) Snapshots(string, string) []view.Snapshot { return nil }
-
 // fill makes it one in the middle of its work.
 func (h *operator) fill() {
 	now := time.Now()
@@ -146,7 +138,7 @@ func (h *operator) fill() {
 	h.converge = view.ConvergeStatus{Phase: view.ConvergeReloading, Reload: 1}
 	h.add("operator", "converge", h.converge)
 	h.add("operator", "config", view.ConfigStatus{Revision: "17", Refused: "key dns: wrong"})
-	h.add("operator", "monitors", reporter{view.MonitorsStatus{Waiting: 1}})
+	h.add("operator", "monitors", view.MonitorsStatus{Waiting: 1})
 	h.add("operator", "module/run", view.ModuleStatus{Phase: view.Running, Release: 2})
 	h.add("operator/module/run", "run/7", supervisor.RunStatus{Step: "helm", Attempt: 1})
 	h.add("operator", "queue/slow", view.QueueStatus{Length: 102, Head: many})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,15 +50,15 @@ type Node struct {
 func (in *Inspector) Tree() []*Node {
 	now := time.Now()
 	in.mu.RLock()
-	nodes := make(map[string]*Node, len(in.probes))
-	parents := make(map[string]string, len(in.probes))
-	for id, p := range in.probes {
-		nodes[id], parents[id] = p.node(now), p.parent
-	}
+	probes := maps.Clone(in.probes)
 	in.mu.RUnlock()
+	nodes := make(map[string]*Node, len(probes))
+	for id, p := range probes {
+		nodes[id] = p.node(now)
+	}
 	var roots []*Node
 	for id, n := range nodes {
-		if parent, ok := nodes[parents[id]]; ok {
+		if parent, ok := nodes[probes[id].parent]; ok {
 			parent.Children = append(parent.Children, n)
 		} else {
 			roots = append(roots, n)
@@ -102,9 +103,7 @@ func (p *probe) node(now time.Time) *Node {
 	if s := p.stack.Load(); s != nil {
 		n.Stack = *s
 	}
-	if s := p.status.Load(); s != nil {
-		n.Status = *s
-	}
+	n.Status = p.read()
 	return n
 }
 

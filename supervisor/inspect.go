@@ -34,6 +34,24 @@ func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
 // method, as text.
 type Status interface{ fmt.Stringer }
 
+// Live is a status that is made when it is read, because it changes without a message.
+type Live func() Status
+
+// String implements Status.
+func (l Live) String() string { return l().String() }
+
+// read is the status of the actor as it is now; nil before the first one.
+func (p *probe) read() Status {
+	s := p.status.Load()
+	if s == nil {
+		return nil
+	}
+	if live, ok := (*s).(Live); ok {
+		return live()
+	}
+	return *s
+}
+
 // Publish replaces what the actor says about itself.
 func (in *Inspector) Publish(pid *actor.PID, status Status) {
 	if p := in.probe(pid.Id); p != nil {
@@ -44,9 +62,7 @@ func (in *Inspector) Publish(pid *actor.PID, status Status) {
 // Status returns what the actor with this path published last, or nil.
 func (in *Inspector) Status(path string) Status {
 	if p := in.probe(path); p != nil {
-		if s := p.status.Load(); s != nil {
-			return *s
-		}
+		return p.read()
 	}
 	return nil
 }

@@ -2,27 +2,18 @@ package supervisor
 
 import "github.com/asynkron/protoactor-go/actor"
 
-// Stages stops the children of an actor in order: the last one added stops first,
+// Stages stops the children of an actor in order: those of the last stage stop first,
 // and a stage begins to stop only when the one after it is gone.
 type Stages struct {
 	stages   [][]*actor.PID
 	stopping bool
 }
 
-// Add appends a child to the newest stage.
-func (s *Stages) Add(pid *actor.PID) {
-	if len(s.stages) == 0 {
-		s.Next()
-	}
-	last := len(s.stages) - 1
-	s.stages[last] = append(s.stages[last], pid)
-}
+// NewStages makes a number of stages without children.
+func NewStages(n int) Stages { return Stages{stages: make([][]*actor.PID, n)} }
 
-// Next begins a new stage; it stops before all earlier ones.
-func (s *Stages) Next() { s.stages = append(s.stages, nil) }
-
-// AddTo appends a child to the stage with the given index, counted from 0.
-func (s *Stages) AddTo(stage int, pid *actor.PID) { s.stages[stage] = append(s.stages[stage], pid) }
+// Add appends a child to the stage with the given index, counted from 0.
+func (s *Stages) Add(stage int, pid *actor.PID) { s.stages[stage] = append(s.stages[stage], pid) }
 
 // Stop begins the stop; done reports that no child is left.
 func (s *Stages) Stop(ctx actor.Context) (done bool) {

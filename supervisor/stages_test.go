@@ -55,13 +55,11 @@ func TestStagesStopInOrder(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pid := s.spawn("parent", func() actor.Actor {
 			return &staged{s: s, children: func(ctx actor.Context, p *staged) {
-				p.stages.Add(p.child(ctx, "config", time.Second))
-				p.stages.Next()
-				p.stages.Add(p.child(ctx, "dns", 5*time.Second))
-				p.stages.Next() // a stage may be empty
-				p.stages.Next()
-				p.stages.Add(p.child(ctx, "monitors", 2*time.Second))
-				p.stages.AddTo(1, p.child(ctx, "ingress", 5*time.Second))
+				p.stages = supervisor.NewStages(4)
+				p.stages.Add(0, p.child(ctx, "config", time.Second))
+				p.stages.Add(1, p.child(ctx, "dns", 5*time.Second)) // the one after it is empty
+				p.stages.Add(3, p.child(ctx, "monitors", 2*time.Second))
+				p.stages.Add(1, p.child(ctx, "ingress", 5*time.Second))
 			}}
 		})
 		s.Send(pid, "stop")
@@ -84,7 +82,8 @@ func TestStagesForgetWhoIsGone(t *testing.T) {
 		var early *actor.PID
 		parent.children = func(ctx actor.Context, p *staged) {
 			early = p.child(ctx, "early", 0)
-			p.stages.Add(early)
+			p.stages = supervisor.NewStages(1)
+			p.stages.Add(0, early)
 		}
 		pid := s.spawn("parent", func() actor.Actor { return parent })
 		s.advance(0)

@@ -52,8 +52,8 @@ func (in *Inspector) Statuses() map[string]Status {
 	in.mu.RUnlock()
 	all := make(map[string]Status, len(probes))
 	for path, p := range probes {
-		if s := p.status.Load(); s != nil {
-			all[path] = *s
+		if s := p.read(); s != nil {
+			all[path] = s
 		}
 	}
 	return all

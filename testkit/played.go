@@ -43,8 +43,8 @@ func (r *Played) look(p *player) {
 			}
 		case view.ConvergeStatus:
 			converge = status
-		case view.MonitorsReporter:
-			for _, b := range status.Monitors().Bindings {
+		case view.MonitorsStatus:
+			for _, b := range status.Bindings {
 				if b.Held > 0 || b.Phase != "complete" {
 					text := fmt.Sprintf("%s %s/%s is %s and holds %d", b.Owner, b.Hook, b.Binding, b.Phase, b.Held)
 					incomplete = append(incomplete, text)

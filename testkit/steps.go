@@ -326,10 +326,10 @@ func (p *player) show() {
 			}
 		case view.ConvergeStatus, supervisor.RunStatus:
 			p.Trace.Add("%s: %s", path, n.Status)
-		case view.HealerReporter:
-			p.showHealth(status.Healer().Releases)
-		case view.MonitorsReporter:
-			for _, b := range status.Monitors().Bindings {
+		case view.HealerStatus:
+			p.showHealth(status.Releases)
+		case view.MonitorsStatus:
+			for _, b := range status.Bindings {
 				if b.Held > 0 {
 					p.Trace.Add("binding %s of %s holds %d events", b.Binding, b.Hook, b.Held)
 				}

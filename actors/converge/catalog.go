@@ -34,7 +34,8 @@ type catalog struct {
 	modes       map[string]string // by module, as the modules know them
 	answers     map[string]bool   // of the enabled scripts, as config knows them; nil before the first discovery
 
-	enabled  []string // by the last discovery, in the order of modules
+	enabled  []string        // by the last discovery, in the order of modules
+	knows    map[string]bool // modules that were told so, and have not forgotten it since
 	verdicts map[string]decide.Verdict
 	// discoveryFails says why the discovery in progress has failed, "" when it has not. off has the
 	// reason for each module that is off, on that for each that is on; told is what the log has of
@@ -71,7 +72,7 @@ func newCatalog(p *shared.Program, b Initial) *catalog {
 		program: p, log: p.Log,
 		tree: b.Tree, globalHooks: b.GlobalHooks, globalProblems: b.Problems, unused: map[string][]string{},
 		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended, maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
-		deployed: map[string]bool{}, ran: map[string]bool{}, removed: map[string]bool{}, modes: map[string]string{},
+		deployed: map[string]bool{}, ran: map[string]bool{}, removed: map[string]bool{}, modes: map[string]string{}, knows: map[string]bool{},
 	}
 }
 
@@ -85,6 +86,11 @@ func (c *catalog) use(next *addons.Tree) {
 	for _, warning := range next.Warnings {
 		if !slices.Contains(c.tree.Warnings, warning) {
 			c.log.Warn(warning)
+		}
+	}
+	for _, m := range next.Modules {
+		if old := c.tree.Module(m.Name); old == nil || !old.Same(m) { // it has started again (AdoptModule)
+			delete(c.knows, m.Name)
 		}
 	}
 	c.tree = next
@@ -165,10 +171,17 @@ func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
 	}
 }
 
-// tell sends the same message to the actors of some modules. The message is shared, so it must not
-// hold what a receiver changes.
-func (c *catalog) tell(ctx actor.Context, modules []addons.Module, message any) {
-	for _, m := range modules {
-		ctx.Send(c.program.Owner(m.Name), message)
+// enable tells a module that the discovery has enabled it, unless it knows. Once too often does no harm.
+func (c *catalog) enable(ctx actor.Context, name string, crdsDue bool) {
+	if c.knows[name] && !crdsDue {
+		return
 	}
+	c.knows[name] = true
+	ctx.Send(c.program.Owner(name), messages.EnableModule{CRDsDue: crdsDue})
+}
+
+// forget ends a module without a delete of its release.
+func (c *catalog) forget(ctx actor.Context, name string) {
+	delete(c.knows, name)
+	ctx.Send(c.program.Owner(name), messages.ForgetModule{})
 }

@@ -23,8 +23,7 @@ import (
 // the main queue, decides which modules are enabled, and knows whether the first converge is over,
 // which is readiness. Its state is in its parts; here is what each message leads to.
 type converge struct {
-	// runs are those of all parts: tasks of the reload, looks at the disk, enabled scripts, purges.
-	// Their IDs are of different forms, so that none collide.
+	// runs are those of all parts: tasks of the reload, enabled scripts, purges.
 	runs    *supervisor.Runs
 	program *shared.Program
 	log     *slog.Logger
@@ -32,9 +31,7 @@ type converge struct {
 
 	catalog *catalog
 	reloads *reloads
-	// looks compares the disk with the tree in force between reloads (P8).
-	looks  looks
-	purges purger
+	purges  purger
 	// group are the modules of the RunModules task in progress.
 	group []string
 }
@@ -50,7 +47,6 @@ func assembled(ctx context.Context, p *shared.Program, known *catalog, all *relo
 	runs := supervisor.NewRuns(p.System, p.Log)
 	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
 	c.purges = purger{program: p, log: p.Log}
-	c.looks = looks{program: p, runs: runs, log: p.Log, catalog: known, reloads: all, discovery: c.discovery}
 	return c
 }
 
@@ -60,7 +56,6 @@ func (c *converge) discovery() work.Discovery { return c.catalog.discovery(c.pur
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
-		c.looks.look(ctx)
 		c.publish()
 		return
 	}
@@ -71,25 +66,24 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Started:
 		c.catalog.explainOff()
 		c.catalog.listProblems()
-		c.looks.watch(c.ctx, ctx)
+		c.watch(ctx)
 		c.startUp(ctx)
 	case *actor.Stopping:
 		c.reloads.span.End(nil)
 	case messages.RequestReload:
+		if msg.Cause.Activation == messages.ByDirectory { // the module has forgotten itself
+			clear(c.catalog.knows)
+		}
 		c.reloads.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
 		c.confirmPurge(ctx, msg.Value)
-	case remindHeld:
-		if msg.told == c.purges.reminded { // else the purge was reported again since, or is not held
-			c.purges.notice(ctx)
-		}
 	case delayedReload:
 		c.reloads.delayed = false
 		c.reloads.request(ctx, msg.cause)
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
 	case diskChanged:
-		c.looks.diskChanged(ctx)
+		c.diskChanged(ctx, msg.what)
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
 	case messages.SuspensionChanged:
@@ -114,21 +108,14 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		shared.Unhandled(ctx, c.log)
 	}
-	// Each message may have ended what a look was waiting for.
-	c.looks.look(ctx)
 	c.publish()
 }
 
 // answer handles what does not change what is published, and reports whether the message was such a
-// one. A discovery that asks while a look reads the disk is answered when the look has ended: two
-// readers would each put a tree in force (P8).
+// one.
 func (c *converge) answer(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case work.GetDiscovery: // only a discovery waits; plans, renders and other runs just read
-		if msg.Discovers && c.looks.looking {
-			c.looks.waiting = append(c.looks.waiting, ctx.Sender())
-			return true
-		}
+	case work.GetDiscovery:
 		ctx.Respond(c.discovery())
 	case work.MayPurge:
 		ctx.Respond(c.mayPurge(msg.Release))
@@ -144,64 +131,80 @@ func reloadJob(p *shared.Program, t messages.Task) work.ReloadJob {
 	return work.ReloadJob{Job: work.Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}}
 }
 
-// execute begins a task of converge. ReloadModules needs no run: begin has put its steps before all
-// that waits, so the task itself is done at once (F5).
+// execute begins a task of converge. ReloadModules is the discovery itself, or it is done at once: then begin has put
+// beforeAll hooks and the discovery before all that waits (F5).
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	j := reloadJob(c.program, t)
 	switch w := t.Work.(type) {
 	case messages.ReloadModules:
-		c.reloads.begin(ctx, c.catalog.globalHooks, t)
-		shared.Refuse(ctx, t) // it is done: its steps are queued before it
+		if discovery := c.reloads.begin(ctx, c.catalog.globalHooks, t); discovery != nil {
+			c.discover(ctx, *discovery)
+			return
+		}
+		shared.Refuse(ctx, t) // it is done
 	case messages.FinishReload:
 		c.finished(ctx, t.Reload)
 		shared.Refuse(ctx, t) // it is done
 	case messages.DiscoverModules:
-		if len(w.Modules) > 0 {
-			c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.AskScripts(run) }, func(ctx actor.Context, result any) { c.scriptsAsked(ctx, t, w.Modules, result) })
-			return
-		}
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
+		c.discover(ctx, t)
 	case messages.RunModules:
 		c.group = w.Names
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) }, nil)
+		c.start(ctx, t, supervisor.Task{
+			Work:  func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) },
+			Ended: func(actor.Context, supervisor.Outcome) { c.group = nil },
+		})
 	case messages.PurgeRelease:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, w.Release) },
-			func(_ actor.Context, purged any) {
+		c.start(ctx, t, supervisor.Task{
+			Work: func(run *supervisor.Run) (any, error) { return j.Purge(run, w.Release) },
+			Succeeded: func(_ actor.Context, purged any) {
 				if purged == true {
 					delete(c.purges.Allowed, w.Release)
 					delete(c.catalog.deployed, w.Release)
 				}
-			})
+			},
+		})
 	default:
 		c.log.Error("task refused", "task", t.String(), "err", shared.ErrNoSuchWork)
 		shared.Refuse(ctx, t)
 	}
 }
 
-// start gives a task to a run, like ownTasks.start of package modules for tasks of owners. The end of a task is reported
-// in Ended, so that it happens once, however it ends.
-func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
+// discover begins a discovery: that of a reload, or one that only asks enabled scripts. What it begins with is handed
+// over before each attempt, because flags may have changed since the last one.
+func (c *converge) discover(ctx actor.Context, t messages.Task) {
+	var from work.Discovery
+	j := reloadJob(c.program, t)
+	task := supervisor.Task{
+		Begins:    func() { from = c.discovery() },
+		Work:      func(run *supervisor.Run) (any, error) { return j.Discover(run, from) },
+		Succeeded: func(ctx actor.Context, result any) { c.discovered(ctx, t, result) },
+	}
+	if w, _ := t.Work.(messages.DiscoverModules); len(w.Modules) > 0 {
+		task.Work = func(run *supervisor.Run) (any, error) { return j.AskScripts(run, from) }
+		task.Succeeded = func(ctx actor.Context, result any) { c.scriptsAsked(ctx, t, w.Modules, result) }
+	}
+	c.start(ctx, t, task)
+}
+
+// start gives a task to a run, like ownTasks.start of package modules for tasks of owners. The end is reported in Ended,
+// so that it happens once, however the task ends.
+func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Task) {
 	queue := ctx.Sender()
-	c.runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: do,
-		Succeeded: func(ctx actor.Context, result any) {
-			if succeeded != nil {
-				succeeded(ctx, result)
-			}
-		},
-		Failed: func(a supervisor.Attempt) {
-			c.failed(t, a)
-			if !a.Final {
-				c.program.Send(queue, messages.TaskFailed{ID: t.ID})
-			}
-		},
-		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
-			if _, group := t.Work.(messages.RunModules); group {
-				c.group = nil
-			}
-			shared.TaskEnded(ctx, t, queue)
-		},
-	})
+	task.ID, task.AllowFailure = t.ID, t.AllowFailure
+	task.Failed = func(a supervisor.Attempt) {
+		c.failed(t, a)
+		if !a.Final {
+			c.program.Send(queue, messages.TaskFailed{ID: t.ID})
+		}
+	}
+	ended := task.Ended
+	task.Ended = func(ctx actor.Context, outcome supervisor.Outcome) {
+		if ended != nil {
+			ended(ctx, outcome)
+		}
+		shared.TaskEnded(ctx, t, queue)
+	}
+	c.runs.Start(ctx, task)
 }
 
 // failed is called after each failed attempt. It reports to the log and, when the failure lasts, as
@@ -269,7 +272,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	gone := c.catalog.discovered(d)
 	defer c.catalog.listProblems()
 	for _, name := range gone { // their releases are purged without hooks (X31)
-		ctx.Send(c.program.Owner(name), messages.ForgetModule{})
+		c.catalog.forget(ctx, name)
 	}
 	if d.GlobalChanged {
 		c.exchangeGlobal(ctx, d)
@@ -291,7 +294,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			continue
 		}
 		c.catalog.deployed[m.Name], c.catalog.ran[m.Name] = true, true
-		ctx.Send(c.program.Owner(m.Name), messages.EnableModule{CRDsDue: slices.Contains(d.CRDsDue, m.Name)})
+		c.catalog.enable(ctx, m.Name, slices.Contains(d.CRDsDue, m.Name))
 		if !c.catalog.switchedOn(m) { // by a hook, since; its reload is on the way
 			c.set(ctx, m, false)
 		}
@@ -301,7 +304,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		case slices.Contains(steps.Delete, m.Name): // now, and not at their turn: what runs of them must end
 			c.set(ctx, m, false)
 		case slices.Contains(steps.Keep, m.Name):
-			ctx.Send(c.program.Owner(m.Name), messages.ForgetModule{})
+			c.catalog.forget(ctx, m.Name)
 		}
 	}
 	afterAll := hooks.ByOrder(c.catalog.globalHooks, hooks.AfterAll)
@@ -386,8 +389,8 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	switch {
 	case !c.reloads.phase.begun():
 		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
-	case msg.Global || msg.FlagsChanged || reload:
-		c.reloads.request(ctx, cause)
+	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.catalog.tree.Stale():
+		c.reloads.request(ctx, cause) // what did not fit the values may fit now
 	default:
 		scripted, run := c.catalog.scripted(msg.Modules)
 		if len(scripted) > 0 { // they run afterwards
@@ -395,7 +398,6 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		}
 		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
 		c.catalog.run(ctx, append(run, thawed...), cause)
-		c.looks.due = c.looks.due || c.program.Disk != nil && c.catalog.tree.Stale() // what did not fit may fit now
 	}
 }
 

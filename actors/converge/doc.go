@@ -2,6 +2,6 @@
 // into the main queue, decides which modules are enabled, and knows whether the first converge is over, which is readiness.
 //
 // converge.go receives; the state is in its parts: the catalog of modules (catalog.go, off.go, problems.go), the reloads
-// and their phases (reloads.go, phase.go), looks at the disk (look.go), and purges (purge.go,
-// purge_hold.go). steps.go makes tasks of what a discovery leads to.
+// and their phases (reloads.go, phase.go), the watch of the disk (disk.go), and purges
+// (purge.go). steps.go makes tasks of what a discovery leads to.
 package converge

@@ -29,6 +29,9 @@ func (c *converge) tellMaintenance(ctx actor.Context) {
 func (c *converge) set(ctx actor.Context, m addons.Module, on bool) {
 	mode := decide.Maintained(m, c.catalog.maintenance)
 	c.catalog.modes[m.Name] = mode
+	if !on {
+		delete(c.catalog.knows, m.Name)
+	}
 	ctx.Send(c.program.Owner(m.Name), messages.SetModule{On: on, Maintenance: mode})
 }
 

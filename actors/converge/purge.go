@@ -2,12 +2,21 @@ package converge
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
 	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
-// purger holds purges back (purge_hold.go).
+// purger holds purges back.
 //
 // A purge uninstalls the release of a module that has no directory (G7), if an operator has
 // installed it: people and other programs may have releases in the namespace, too (P2). It is a
@@ -16,5 +25,67 @@ type purger struct {
 	program *shared.Program
 	log     *slog.Logger
 	decide.Purges
-	reminded int // counts reports of a held purge, so that an old reminder is recognised
+}
+
+// decided notes which purges a reload does and which it holds. A confirmation is valid for the releases that it was given for, and is removed once it
+// was read.
+func (p *purger) decided(ctx actor.Context, s decide.Steps) {
+	if len(s.Confirmed) > 0 {
+		allowed := map[string]bool{}
+		maps.Copy(allowed, p.Allowed)
+		for _, release := range s.Confirmed {
+			allowed[release] = true
+		}
+		p.Allowed = allowed
+		p.log.Info("a purge is confirmed", "releases", s.Confirmed)
+		p.program.Notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Confirmed, ", ")})
+	}
+	due := slices.Concat(s.Purge, s.Delete)
+	maps.DeleteFunc(p.Allowed, func(name string, _ bool) bool { return !slices.Contains(due, name) }) // its directory is back
+	if p.Confirmed != "" {
+		if len(s.Confirmed) == 0 {
+			p.log.Warn("a confirmation does not match the purge that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", p.Confirmed, "held", s.Held)
+		}
+		ctx.Send(p.program.PID(work.ConfigPath), messages.RemoveConfirmation{Value: p.Confirmed})
+	}
+	before := p.Held
+	p.Held, p.Why, p.Confirmed = s.Held, s.HeldWhy, ""
+	switch held := p.held(); {
+	case slices.Equal(before, p.Held):
+	case held == nil:
+		p.log.Info("no purge is held back any longer")
+	default:
+		p.log.Warn("a purge is held back: releases stay until a person allows it, or their directories or flags are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
+		p.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	}
+}
+
+// held is the report about the purges that are held back; nil for none.
+func (p *purger) held() *view.HeldPurge {
+	if len(p.Held) == 0 {
+		return nil
+	}
+	return &view.HeldPurge{
+		Releases: p.Held, Why: p.Why,
+		Confirm: p.program.ConfirmCommand(decide.Confirmation(p.Held)),
+	}
+}
+
+// confirmPurge has the next reload look at a confirmation, and requests that reload. One that begins with the name of a
+// module is for an upgrade that this module holds back.
+func (c *converge) confirmPurge(ctx actor.Context, value string) {
+	if name, _, ok := strings.Cut(value, ":"); ok {
+		if c.catalog.tree.Module(name) != nil {
+			ctx.Send(c.program.Owner(name), messages.ConfirmPurge{Value: value})
+		} else {
+			c.log.Warn("a confirmation names no module; it is removed",
+				"annotation", kube.ConfirmPurgeAnnotation, "value", value)
+		}
+		ctx.Send(c.program.PID(work.ConfigPath), messages.RemoveConfirmation{Value: value})
+		return
+	}
+	c.purges.Confirmed = value
+	if c.reloads.phase.begun() {
+		c.reloads.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
+	}
 }

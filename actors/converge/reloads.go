@@ -136,9 +136,9 @@ func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	r.program.Enqueue(ctx, true, r.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
-// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). The first
-// reload continues the span of the start-up.
-func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task) {
+// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). Without such hooks the task itself
+// is the discovery, which it returns. The first reload continues the span of the start-up.
+func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task) (discovery *messages.Task) {
 	if r.phase == postponed { // the head of the one before fails
 		r.postponed = nil
 		r.log.Info("reload of all modules starts again", "cause", t.Cause)
@@ -157,11 +157,16 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task)
 	for _, hook := range hooks.ByOrder(global, hooks.BeforeAll) {
 		tasks = append(tasks, r.program.NewTask(messages.GlobalHooks, work.OrderWork(hook, hooks.BeforeAll), cause))
 	}
+	if len(tasks) == 0 {
+		t.Work, t.Reload, t.Cause, t.Also, t.Trace = messages.DiscoverModules{}, r.number, cause, r.also, r.span.Name()
+		return &t
+	}
 	tasks = append(tasks, r.program.NewTask(messages.Converge, messages.DiscoverModules{}, cause))
 	for i := range tasks {
 		tasks[i].Reload = r.number
 	}
 	r.enqueue(ctx, true, tasks)
+	return nil
 }
 
 // enqueue queues tasks as parts of the reload in progress.

@@ -3,7 +3,6 @@ package healer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +17,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
@@ -307,45 +307,29 @@ func (h *healer) publish(ctx actor.Context) {
 		}
 	}
 	slices.Sort(status.Incomplete) // a few of hundreds
-	h.program.Inspector.Publish(ctx.Self(), liveHealer{status, h.program.ReleaseWatch, h.shown})
-}
-
-// liveHealer is what the healer publishes: watches change without a message.
-type liveHealer struct {
-	status view.HealerStatus
-	watch  shared.ReleaseWatch
-	shown  map[string]shownRelease
-}
-
-// Healer implements view.HealerReporter.
-func (l liveHealer) Healer() view.HealerStatus {
-	s := l.status
-	s.Releases = map[string]view.ReleaseHealth{}
-	for name, r := range l.shown {
-		s.Releases[name] = r.ReleaseHealth
-	}
-	if l.watch != nil {
-		for _, k := range l.watch.WatchedKinds() {
-			s.Watches = append(s.Watches, view.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
+	watch, shown := h.program.ReleaseWatch, h.shown
+	h.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() supervisor.Status {
+		s := status
+		s.Releases, s.Monitored = map[string]view.ReleaseHealth{}, func() map[string][]view.MonitoredObject { return monitored(shown) }
+		for name, r := range shown {
+			s.Releases[name] = r.ReleaseHealth
 		}
-	}
-	return s
+		if watch != nil {
+			for _, k := range watch.WatchedKinds() {
+				s.Watches = append(s.Watches, view.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
+			}
+		}
+		return s
+	}))
 }
 
-// Monitored implements view.HealerReporter. The objects are sorted, because Helm's order of installation says nothing
-// to people.
-func (l liveHealer) Monitored() map[string][]view.MonitoredObject {
+// monitored are the objects of releases, sorted, because Helm's order of installation says nothing to people.
+func monitored(shown map[string]shownRelease) map[string][]view.MonitoredObject {
 	all := map[string][]view.MonitoredObject{}
-	for name, r := range l.shown {
+	for name, r := range shown {
 		for _, o := range slices.SortedFunc(slices.Values(r.objects), compareObjects) {
 			all[name] = append(all[name], view.MonitoredObject{Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name})
 		}
 	}
 	return all
 }
-
-// String implements fmt.Stringer.
-func (l liveHealer) String() string { return l.Healer().String() }
-
-// MarshalJSON shows what String shows.
-func (l liveHealer) MarshalJSON() ([]byte, error) { return json.Marshal(l.Healer()) }

@@ -77,9 +77,9 @@ func TestGoneAsFarAsIsKnown(t *testing.T) {
 		h.note(pid, objectNews{object: o, gone: true})
 		time.Sleep(10 * healDelay)
 		synctest.Wait()
-		live, _ := p.Inspector.Status(work.HealerPath).(liveHealer)
-		if len(queued) != 1 || len(live.status.Incomplete) > 0 {
-			t.Errorf("%d runs were queued, want 1; to heal: %v", len(queued), live.status.Incomplete)
+		live, _ := p.Inspector.Status(work.HealerPath).(view.HealerStatus)
+		if len(queued) != 1 || len(live.Incomplete) > 0 {
+			t.Errorf("%d runs were queued, want 1; to heal: %v", len(queued), live.Incomplete)
 		}
 	})
 }
@@ -148,11 +148,11 @@ func TestEnded(t *testing.T) {
 			h.note(pid, objectNews{object: o, gone: true})
 		}
 		handled(t, p, pid)
-		live, ok := p.Inspector.Status(work.HealerPath).(liveHealer)
-		if !ok || len(live.status.Incomplete) > 0 {
-			t.Errorf("gone during the run: %t; to heal: %v", during, live.status.Incomplete)
+		live, ok := p.Inspector.Status(work.HealerPath).(view.HealerStatus)
+		if !ok || len(live.Incomplete) > 0 {
+			t.Errorf("gone during the run: %t; to heal: %v", during, live.Incomplete)
 		}
-		if health := live.shown["web"].Health; health != nil {
+		if health := live.Releases["web"].Health; health != nil {
 			t.Errorf("gone during the run: %t; the module waits for what has ended: %+v", during, health)
 		}
 	}
@@ -206,8 +206,8 @@ func TestContestedUntilItStays(t *testing.T) {
 		}{{quietPeriod, 1}, {contestedFirstDelay, 0}} {
 			time.Sleep(wait.pause)
 			synctest.Wait()
-			live, _ := p.Inspector.Status(work.HealerPath).(liveHealer)
-			if contested := live.shown["web"].Contested; len(contested) != wait.contested {
+			live, _ := p.Inspector.Status(work.HealerPath).(view.HealerStatus)
+			if contested := live.Releases["web"].Contested; len(contested) != wait.contested {
 				t.Errorf("after %s it is contested: %q, want %d", wait.pause, contested, wait.contested)
 			}
 		}
@@ -228,8 +228,8 @@ func TestNewsInOrder(t *testing.T) {
 	}
 	p.Send(pid, objectsSeen{})
 	handled(t, p, pid)
-	if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || live.shown["web"].Health.Current != 1 {
-		t.Errorf("an object that is back is not current: %v", live.shown["web"].ReleaseHealth)
+	if live, ok := p.Inspector.Status(work.HealerPath).(view.HealerStatus); !ok || live.Releases["web"].Health.Current != 1 {
+		t.Errorf("an object that is back is not current: %v", live.Releases["web"])
 	}
 }
 

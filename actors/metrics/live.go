@@ -156,12 +156,8 @@ func (l *live) bindings() func(scrape) {
 	states := l.state("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
 	type key struct{ module, hook, binding, queue, kind string }
 	return func(s scrape) {
-		monitors := published[view.MonitorsReporter](s)
-		if monitors == nil {
-			return
-		}
 		count, failed, phases := map[key]int{}, map[key]uint64{}, map[key]string{}
-		for _, b := range monitors.Monitors().Bindings {
+		for _, b := range published[view.MonitorsStatus](s).Bindings {
 			k := key{messages.ModuleOf(b.Owner), b.Hook, b.Binding, b.Queue, b.Kind}
 			count[k] += b.Objects
 			failed[k] += b.FilterErrors
@@ -210,8 +206,6 @@ func (l *live) queues() func(scrape) {
 func (l *live) modules() func(scrape) {
 	info := l.state("mm_module_info", "1 for each module. critical is true if a failing run of a module holds up the others (module failure policy block).", "module", "enabled", "critical")
 	enabled := l.state("mm_module_enabled", "1 while the module is enabled. version is the version of the chart that was applied last.", "module", "version")
-	succeeded := l.state("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
-	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the deletion of the module last failed.", "module")
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := l.state("module_parked", "1 while the module is parked: its run or delete fails, or takes long, and goes on outside of the main queue.", "module")
 	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than ten minutes. addon-operator module list shows them.", "module")
@@ -231,12 +225,6 @@ func (l *live) modules() func(scrape) {
 			}
 			s.emit(parked, number(m.Parked), name)
 			s.emit(unhealthy, number(states[name] == view.Unhealthy), name)
-			if !m.Succeeded.IsZero() {
-				s.emit(succeeded, unix(m.Succeeded), name)
-			}
-			if !m.Failed.IsZero() {
-				s.emit(failed, unix(m.Failed), name)
-			}
 		})
 	}
 }
@@ -286,9 +274,6 @@ func (l *live) hanging() func(scrape) {
 		}
 	}
 }
-
-// unix is a time as Prometheus expects it: seconds, with milliseconds as a fraction.
-func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 func number(yes bool) float64 {
 	if yes {

@@ -35,14 +35,6 @@ func newQueues(d *declared) Queues {
 	}
 }
 
-// Forget removes the series of a queue that has ended (F1).
-func (q Queues) Forget(queue string) {
-	q.wait.DeletePartialMatch(prometheus.Labels{"queue": queue})
-	for _, v := range []vector{q.actions, q.compactions, q.overflows} {
-		v.DeletePartialMatch(prometheus.Labels{"queue_name": queue})
-	}
-}
-
 // Acted notes how long an action of a queue took.
 func (q Queues) Acted(queue, action string, began time.Time) {
 	q.actions.WithLabelValues(queue, action).Observe(seconds(began))

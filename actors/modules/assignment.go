@@ -17,7 +17,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// assignment is a task with what a run must do for it.
+// assignment is a task with what a run must do for it, and how far it is.
 type assignment struct {
 	work.Job
 	queue *actor.PID
@@ -34,28 +34,22 @@ type assignment struct {
 	// release: the task changes the release of the module, and has it for itself. While its objects cannot be judged,
 	// because an API that they need is away, it leaves the queue, too (P13).
 	release bool
-	// joined: the queue continued without the task before it began, because an earlier one for the same release is out.
-	joined bool
+
+	failing *view.FailingTask // after a failed attempt
+	out     bool              // its queue continues without it, so its end sends no TaskDone
+	held    bool              // its queue has it back until it is started again, so its end sends none, either
+	slot    bool              // it has left its queue during this attempt, with one of the places for that
+	leaving *time.Timer       // when it leaves its queue; nil: it does not
 }
 
 // ownTasks are the tasks of an owner that have begun and not ended, and their runs.
 type ownTasks struct {
 	part
 	runs       *supervisor.Runs
-	unfinished *work.Unfinished    // of the owner
-	over       func(messages.Task) // called at the end of each task
-	all        map[string]*ownTask // by ID
-	next       *assignment         // waits until the one that has the release has ended
-}
-
-// ownTask is a task in progress.
-type ownTask struct {
-	assignment
-	failing *view.FailingTask // after a failed attempt
-	out     bool              // its queue continues without it, so its end sends no TaskDone
-	held    bool              // its queue has it back until it is started again, so its end sends none, either
-	slot    bool              // it has left its queue during this attempt, with one of the places for that
-	leaving *time.Timer       // when it leaves its queue; nil: it does not
+	unfinished *work.Unfinished       // of the owner
+	over       func(messages.Task)    // called at the end of each task
+	all        map[string]*assignment // by ID
+	next       *assignment            // waits until the one that has the release has ended
 }
 
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
@@ -67,11 +61,11 @@ type leaveDue struct{ task string }
 const leaveAgain = 5 * time.Second
 
 func newTasks(of part, unfinished *work.Unfinished) *ownTasks {
-	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished, all: map[string]*ownTask{}}
+	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished, all: map[string]*assignment{}}
 }
 
 // ofRelease is the task that has the release for itself; nil for none.
-func (o *ownTasks) ofRelease() *ownTask {
+func (o *ownTasks) ofRelease() *assignment {
 	for _, t := range o.all {
 		if t.release {
 			return t
@@ -88,7 +82,7 @@ func (o *ownTasks) isOut() bool {
 
 // attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
 // continues without it.
-func (o *ownTasks) attemptFailed(t *ownTask, at supervisor.Attempt) {
+func (o *ownTasks) attemptFailed(t *assignment, at supervisor.Attempt) {
 	o.noteFailure(t, at)
 	if t.failed != nil {
 		t.failed(at)
@@ -107,13 +101,13 @@ func (o *ownTasks) attemptFailed(t *ownTask, at supervisor.Attempt) {
 	}
 }
 
-func (o *ownTasks) sendHeld(t *ownTask) {
+func (o *ownTasks) sendHeld(t *assignment) {
 	t.held = true
 	o.program.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: true})
 }
 
 // leave lets the queue continue without a task that has not ended.
-func (o *ownTasks) leave(t *ownTask) {
+func (o *ownTasks) leave(t *assignment) {
 	t.out = true
 	shared.TaskEnded(o.program, t.Task, t.queue)
 }
@@ -133,7 +127,7 @@ func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
 	o.leave(t)
 }
 
-func (o *ownTasks) freeSlot(t *ownTask) {
+func (o *ownTasks) freeSlot(t *assignment) {
 	if t.slot {
 		o.program.Out.Release(1)
 		t.slot = false
@@ -156,45 +150,44 @@ func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue. An attempt first finishes what an earlier one has left (D26).
-func (o *ownTasks) start(ctx actor.Context, a assignment) {
-	if t := o.all[a.Task.ID]; t != nil { // it was held
-		if !o.runs.Resume(a.Task.ID) { // and is cancelled
-			shared.TaskEnded(ctx, a.Task, a.queue)
+func (o *ownTasks) start(ctx actor.Context, t *assignment) {
+	if t.Task.Held {
+		if held := o.all[t.Task.ID]; held != nil && o.runs.Resume(t.Task.ID) {
+			held.held, held.queue = false, t.queue
 			return
 		}
-		t.held, t.queue = false, a.queue
+		shared.TaskEnded(ctx, t.Task, t.queue) // it was cancelled: the owner has started again
 		return
 	}
-	t := &ownTask{assignment: a, out: a.joined}
-	o.all[a.Task.ID] = t
-	if a.leaves && !t.out {
-		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{a.Task.ID})
+	o.all[t.Task.ID] = t
+	if t.leaves && !t.out {
+		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
 	o.runs.Start(ctx, supervisor.Task{
-		ID: a.Task.ID, AllowFailure: a.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: a.attempt(o.program),
+		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: t.attempt(o.program),
 		Succeeded: func(ctx actor.Context, result any) {
-			if a.succeeded != nil {
-				a.succeeded(ctx, result)
+			if t.succeeded != nil {
+				t.succeeded(ctx, result)
 			}
 		},
 		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			// The order matters: over may queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
-			o.over(a.Task)
-			if a.cancelled != nil && outcome == supervisor.Cancelled {
-				a.cancelled(ctx)
+			o.over(t.Task)
+			if t.cancelled != nil && outcome == supervisor.Cancelled {
+				t.cancelled(ctx)
 			}
 			if t.failing != nil {
-				o.program.NoticeEnd(a.Task, *t.failing, outcome)
+				o.program.NoticeEnd(t.Task, *t.failing, outcome)
 			}
-			if delete(o.all, a.Task.ID); t.leaving != nil {
+			if delete(o.all, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()
 			}
 			o.freeSlot(t)
-			o.dropEffects(a.Task)
+			o.dropEffects(t.Task)
 			if !t.out && !t.held {
-				shared.TaskEnded(ctx, a.Task, a.queue)
+				shared.TaskEnded(ctx, t.Task, t.queue)
 			}
 			o.startNext(ctx)
 		},
@@ -202,7 +195,7 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 }
 
 // attempt is the work of a run. A run that has left its queue first waits until few enough others are out.
-func (a assignment) attempt(p *shared.Program) func(run *supervisor.Run) (any, error) {
+func (a *assignment) attempt(p *shared.Program) func(run *supervisor.Run) (any, error) {
 	return func(run *supervisor.Run) (any, error) {
 		if a.Known.Out {
 			run.Step("wait until fewer modules run outside of the queue")
@@ -222,7 +215,7 @@ func (a assignment) attempt(p *shared.Program) func(run *supervisor.Run) (any, e
 }
 
 // handTo hands over to an attempt that is about to begin.
-func (o *ownTasks) handTo(t *ownTask) {
+func (o *ownTasks) handTo(t *assignment) {
 	*t.Known = o.self.known()
 	t.Known.Out = t.out
 	if t.begins != nil {
@@ -240,7 +233,7 @@ func attempts(failing *view.FailingTask) int {
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
 // its records). If an earlier one is out of its queue, the new one joins it: the queue continues, and after the attempt
 // in progress the new one runs in its place, with the current values and with the causes of both.
-func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
+func (o *ownTasks) startAlone(ctx actor.Context, a *assignment) {
 	before := o.ofRelease()
 	if before == nil {
 		o.start(ctx, a)
@@ -251,10 +244,10 @@ func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
 		a.Task = a.Task.Instead(o.next.Task)
 		o.dropNext(ctx)
 	}
-	if a.joined = before.out; a.joined {
+	if a.out = before.out; a.out {
 		shared.TaskEnded(ctx, a.Task, a.queue)
 	}
-	o.next = &a
+	o.next = a
 	o.runs.LastAttempt(ctx, before.Task.ID)
 }
 
@@ -262,20 +255,20 @@ func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
 func (o *ownTasks) startNext(ctx actor.Context) {
 	if a := o.next; a != nil && o.ofRelease() == nil {
 		o.next = nil
-		o.start(ctx, *a)
+		o.start(ctx, a)
 	}
 }
 
 // dropNext ends the task that waits for the release and has not begun.
 func (o *ownTasks) dropNext(ctx actor.Context) {
-	if a := o.next; a != nil && !a.joined {
+	if a := o.next; a != nil && !a.out {
 		shared.TaskEnded(ctx, a.Task, a.queue)
 	}
 	o.next = nil
 }
 
 // noteFailure logs a failed attempt and shows it in the status.
-func (o *ownTasks) noteFailure(t *ownTask, a supervisor.Attempt) {
+func (o *ownTasks) noteFailure(t *assignment, a supervisor.Attempt) {
 	o.logFailure(t.Task, a)
 	o.program.NoticeFailure(t.Task, a)
 	t.failing = &view.FailingTask{

@@ -205,7 +205,7 @@ func (d *drift) shown() func(secrets bool) messages.Drift {
 }
 
 // look makes a task a look.
-func (d *drift) look(a assignment, j work.ModuleJob) assignment {
+func (d *drift) look(a *assignment, j work.ModuleJob) *assignment {
 	d.task = a.Task.ID
 	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
 	a.succeeded = d.looked

@@ -63,7 +63,7 @@ func (g *globalHooks) receive(ctx actor.Context) {
 // queues run in parallel.
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	j := g.owner.job(t)
-	a := assignment{Job: j, queue: ctx.Sender()}
+	a := &assignment{Job: j, queue: ctx.Sender()}
 	switch w := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.owner.hooks.find(w.Hook)

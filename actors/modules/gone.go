@@ -17,7 +17,7 @@ type directoryGone struct{ err error }
 // unlessGone ends a task that failed when the directory of its module is gone. No
 // further attempt could succeed, and the reload that finds out that the module is to be
 // purged may wait behind this very task: the main queue would be blocked forever.
-func (m *module) unlessGone(a assignment) assignment {
+func (m *module) unlessGone(a *assignment) *assignment {
 	do, succeeded, dir := a.work, a.succeeded, m.module
 	a.work = func(run *supervisor.Run) (any, error) {
 		result, err := do(run)

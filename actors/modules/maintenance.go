@@ -35,7 +35,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		}
 		return
 	}
-	m.crds.want(true)
+	m.crdsDue = true
 	m.drift.forget(ctx, m.owner.tasks.runs)
 	m.release.forget()
 	if mode == values.Suspended {

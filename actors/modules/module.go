@@ -35,32 +35,12 @@ type module struct {
 	drift   drift
 	delayed delayedRun
 	quiet   whenQuiet
-	crds    crdsDue
 
-	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
-	lastRun   *view.ModuleRun // published, so it is replaced and never changed
-	succeeded time.Time       // the last run that did
-	failed    time.Time
-}
-
-// crdsDue counts the reasons for which the next run has to compare the CRDs (M): they were left out
-// under maintenance, the discovery could not install them, or their files may have changed. seen is
-// the number that the last run has dealt with. A counter and not a flag, because a reason may be
-// added while a run is at it.
-type crdsDue struct{ wanted, seen int }
-
-func (c *crdsDue) want(due bool) {
-	if due {
-		c.wanted++
-	}
-}
-
-// due is the number for the next run, 0 when they need not be looked at.
-func (c *crdsDue) due() int {
-	if c.wanted == c.seen {
-		return 0
-	}
-	return c.wanted
+	// crdsDue: the next attempt at a run has to compare the CRDs (M): the last one has not, the discovery could not
+	// install them, they were left out under maintenance, or their files may have changed.
+	crdsDue bool
+	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
+	lastRun *view.ModuleRun // published, so it is replaced and never changed
 }
 
 // New makes a module, disabled.
@@ -101,7 +81,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.GetHooks:
 		m.loading.answer(ctx)
 	case messages.EnableModule:
-		m.crds.want(msg.CRDsDue)
+		m.crdsDue = m.crdsDue || msg.CRDsDue
 		m.enable(ctx)
 	case messages.SetModule:
 		m.setMaintenance(ctx, msg.Maintenance)
@@ -114,7 +94,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		held, allowed := m.release.held, m.release.allowed // the release stays as it is
 		m.forget(ctx)                                      // its hooks may be others
 		m.release.held, m.release.allowed = held, allowed
-		m.crds.want(!msg.Module.SameFiles(m.module))
+		m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
 		m.module, m.owner.values.section = msg.Module, msg.Section
 	case work.UpdateModule:
 		m.update(msg)
@@ -144,7 +124,7 @@ func (m *module) known() work.Known {
 		k.GlobalFiles = tree.Global
 	}
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
+	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crdsDue
 	k.Applied, k.Allowed = m.release.last.Action != "", m.release.allowed
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
@@ -157,7 +137,7 @@ func (m *module) known() work.Known {
 // delete.
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.moduleJob(t)
-	a := assignment{Job: j.Job, queue: ctx.Sender()}
+	a := &assignment{Job: j.Job, queue: ctx.Sender()}
 	switch w := t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -203,7 +183,7 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 
 // executeHook begins a task that runs one hook. When the module is switched off, the task ends: if the module is
 // enabled again, the Synchronization shows what it was about (E14).
-func (m *module) executeHook(ctx actor.Context, a assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
+func (m *module) executeHook(ctx actor.Context, a *assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() {
 		m.owner.hooks.unqueued(a.Task)
@@ -215,7 +195,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, do fu
 }
 
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
-func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
+func (m *module) executeRun(ctx actor.Context, a *assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
@@ -231,8 +211,15 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.drift.stop(ctx, m.owner.tasks.runs)
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = m.release.runEnded
-	a.failed, a.leaves, a.release = m.countFailure, m.program.Isolate, true
+	a.cancelled = func(ctx actor.Context) {
+		m.crdsDue = m.crdsDue || a.Known.CRDsDue
+		m.release.runEnded(ctx)
+	}
+	a.failed = func(at supervisor.Attempt) {
+		m.crdsDue = m.crdsDue || a.Known.CRDsDue
+		m.countFailure(at)
+	}
+	a.leaves, a.release = m.program.Isolate, true
 	a.begins = m.runBegins
 	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 }
@@ -245,6 +232,7 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 	case view.Ready:
 		m.life.become(view.Running)
 	}
+	m.crdsDue = m.crdsDue && m.life.maintenance != "" // else this attempt compares them
 	if attempt == 0 {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
@@ -255,7 +243,6 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.release.runEnded(ctx)
-	m.succeeded, m.crds.seen = time.Now(), max(m.crds.seen, outcome.CRDs) // a reason that was added meanwhile is not among them
 	if !outcome.Untouched {
 		m.release.last = outcome.Release
 		m.release.noteHeld(outcome.Release.Held)
@@ -266,7 +253,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release, run.Took = outcome.Describe(), m.succeeded.Sub(run.Began)
+		run.Release, run.Took = outcome.Describe(), time.Since(run.Began)
 		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
 		m.lastRun = &run
 	}
@@ -279,7 +266,6 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 
 // countFailure counts a failed attempt at a run or a delete; the phase says which.
 func (m *module) countFailure(supervisor.Attempt) {
-	m.failed = time.Now()
 	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
 }
 
@@ -321,7 +307,7 @@ func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Loaded: m.owner.hooks.all, Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Section: m.owner.values.section, Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
-		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion,
 		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.release.held,
 	})
 }

@@ -1,8 +1,6 @@
 package modules
 
 import (
-	"time"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
@@ -70,7 +68,7 @@ func (m *module) clear(ctx actor.Context) {
 	m.owner.reset()
 	m.loading.done = false
 	m.release.held, m.release.allowed = "", ""
-	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
+	m.release.last = helm.Outcome{}
 }
 
 // enable begins to load the hooks at once, so that they are there when the first run begins. A

@@ -2,7 +2,6 @@ package monitors
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -12,24 +11,28 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // publish shows the bindings. It is called after every message, so it only collects pointers and
 // small values; sorting and texts are left to those who look.
 func (m *monitors) publish(ctx actor.Context) {
-	live := liveMonitors{waiting: len(m.waiters.runs)}
+	all, waiting := make(liveBindings, 0, len(m.watches)), len(m.waiters.runs)
 	for key, mon := range m.watches {
-		live.bindings = append(live.bindings, mon.live(key))
+		all = append(all, mon.live(key))
 	}
-	m.program.Inspector.Publish(ctx.Self(), live)
+	m.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() supervisor.Status {
+		s := view.MonitorsStatus{Waiting: waiting, Snapshots: all.snapshots}
+		for _, b := range all {
+			s.Bindings = append(s.Bindings, b.state())
+		}
+		slices.SortFunc(s.Bindings, compareBindings)
+		return s
+	}))
 }
 
-// liveMonitors is what monitors publishes: the states of watches are read when a page
-// looks, because they change without a message.
-type liveMonitors struct {
-	bindings []liveBinding
-	waiting  int
-}
+// liveBindings are those of all hooks.
+type liveBindings []liveBinding
 
 // liveBinding is one binding at the time of the last message. Only watch may be used later: package
 // kube lets any goroutine ask it for its state.
@@ -46,19 +49,9 @@ func (mon *monitor) live(key messages.WatchKey) liveBinding {
 	return liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.overflow}
 }
 
-// Monitors implements view.MonitorsReporter.
-func (l liveMonitors) Monitors() view.MonitorsStatus {
-	s := view.MonitorsStatus{Waiting: l.waiting}
-	for _, b := range l.bindings {
-		s.Bindings = append(s.Bindings, b.state())
-	}
-	slices.SortFunc(s.Bindings, compareBindings)
-	return s
-}
-
-// Snapshots implements view.MonitorsReporter: whatever the snapshots have now, complete or not.
-func (l liveMonitors) Snapshots(owner, hook string) (all []view.Snapshot) {
-	for _, b := range l.bindings {
+// snapshots are what view.MonitorsStatus says.
+func (l liveBindings) snapshots(owner, hook string) (all []view.Snapshot) {
+	for _, b := range l {
 		if b.key.Owner == owner && (hook == "" || b.key.Binding.Hook == hook) {
 			objects, _ := b.watch.Snapshot()
 			all = append(all, view.Snapshot{BindingState: b.state(), Objects: shownObjects(objects)})
@@ -78,12 +71,6 @@ func (b liveBinding) state() messages.BindingState {
 		Phase: string(s.Phase), Message: s.Message, Objects: s.Objects, Held: b.held, FilterErrors: s.FilterErrors,
 	}
 }
-
-// String implements supervisor.Status.
-func (l liveMonitors) String() string { return l.Monitors().String() }
-
-// MarshalJSON shows what String shows.
-func (l liveMonitors) MarshalJSON() ([]byte, error) { return json.Marshal(l.Monitors()) }
 
 // compareBindings orders bindings as pages list them; bindings of one name keep their order.
 func compareBindings(a, b messages.BindingState) int {

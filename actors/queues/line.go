@@ -58,7 +58,8 @@ func (l *line) addReload(t messages.Task, first bool) {
 // ofReload reports whether a reload does the work of a task, or is ended with it.
 func ofReload(t messages.Task) bool {
 	switch w := t.Work.(type) {
-	case messages.RunModule, messages.RunModules, messages.DeleteModule, messages.PurgeRelease, messages.DiscoverModules, messages.FinishReload:
+	case messages.RunModule, messages.RunModules, messages.DeleteModule, messages.PurgeRelease, messages.FinishReload,
+		messages.ReloadModules, messages.DiscoverModules: // a reload that has begun is its discovery
 		return true
 	case messages.RunHook:
 		return w.Binding == hooks.BeforeAll || w.Binding == hooks.AfterAll

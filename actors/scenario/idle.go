@@ -78,8 +78,8 @@ func (p *play) settle(ctx context.Context) error {
 // healer waits a moment before it asks for a run, in which no mailbox has work.
 func working(e *Engine) (list []string) {
 	e.Visit(func(n *supervisor.Node) {
-		if healer, ok := n.Status.(view.HealerReporter); ok {
-			for _, module := range healer.Healer().Incomplete {
+		if healer, ok := n.Status.(view.HealerStatus); ok {
+			for _, module := range healer.Incomplete {
 				list = append(list, n.Path+": objects of "+module+" are absent")
 			}
 		}

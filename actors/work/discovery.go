@@ -19,12 +19,11 @@ import (
 	"addon-operator/values"
 )
 
-// GetDiscovery asks converge for what a discovery begins with; a retry asks again,
-// because flags may have changed since. It answers [Discovery], to a discovery when nothing else reads the disk.
-type GetDiscovery struct{ Discovers bool }
+// GetDiscovery asks converge for what a discovery would begin with. It answers [Discovery].
+type GetDiscovery struct{}
 
-// Discovery is the input of a DiscoverModules task and, completed, its result. It is handed over as
-// it is: no one writes to the maps of the input, and their fields in converge are replaced.
+// Discovery is the input of a DiscoverModules task, which converge hands over before each attempt, and, completed, its
+// result. No one writes to the maps of the input, and their fields in converge are replaced.
 type Discovery struct {
 	Tree    *addons.Tree
 	Config  map[string]bool // flags in the ConfigMap, by flag key
@@ -77,14 +76,10 @@ type ReloadJob struct{ Job }
 // Discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
 // out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
 // it is then.
-func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
+func (j ReloadJob) Discover(run *supervisor.Run, d Discovery) (_ Discovery, err error) {
 	run, s := j.span(run, "discovery", about{})
 	defer func() { s.End(err) }()
 	run.Step("find modules")
-	d, err = supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{Discovers: true})
-	if err != nil {
-		return d, err
-	}
 	r, err := j.refresh(run, d.Tree, d.Before)
 	if err != nil {
 		return d, err
@@ -128,16 +123,14 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 
 // AskScripts is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
 // in force.
-func (j ReloadJob) AskScripts(run *supervisor.Run) (d Discovery, err error) {
+func (j ReloadJob) AskScripts(run *supervisor.Run, d Discovery) (_ Discovery, err error) {
 	run, s := j.span(run, "discovery", about{})
 	defer func() { s.End(err) }()
-	if d, err = supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{Discovers: true}); err != nil {
-		return d, err
-	}
 	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}
-	return d, j.askScripts(run, &d)
+	err = j.askScripts(run, &d)
+	return d, err
 }
 
 // askScripts finds out which modules are enabled.

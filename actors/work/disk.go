@@ -1,7 +1,6 @@
 package work
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
+	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -27,10 +27,13 @@ type (
 	SectionsOffered struct{ Refused map[string]error }
 )
 
+// gonePause is how long the directory of a module must be missing when a change of the disk was noticed a moment ago: it
+// may be about to be replaced.
+const gonePause = time.Second
+
 // refreshed is a tree that is not in force yet.
 //
-// There is one way from the tree on disk to the tree in force (P8), for discoveries and for looks
-// at the disk. addons.Tree.Refresh loads what differs; hooks that differ are asked for their
+// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; hooks that differ are asked for their
 // configuration; config checks new static values and schemas together with what people wrote. Each
 // step may refuse the new version of a module, which then keeps the version that is in force. At
 // the end the root hands out what has changed.
@@ -43,23 +46,24 @@ type refreshed struct {
 	modules      []string // whose hooks were asked
 }
 
-// read loads what differs on disk, as far as that asks neither hooks nor config.
-func (j ReloadJob) read(before *addons.Tree) (r refreshed, err error) {
+// refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
+// asked at once: those of other modules are loaded when they are enabled.
+func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
 	tree, err := before.Refresh(j.Dirs)
+	noticed := func(c messages.Cause) bool { return c.Activation == messages.ByFiles }
+	if err == nil && lacks(tree, before) && slices.ContainsFunc(j.Task.Causes(), noticed) {
+		select {
+		case <-time.After(gonePause):
+		case <-run.Context().Done():
+			return r, run.Context().Err()
+		}
+		tree, err = before.Refresh(j.Dirs)
+	}
 	if err != nil {
 		return r, err
 	}
 	r = refreshed{before: before, tree: tree}
 	r.checkCharts(j)
-	return r, nil
-}
-
-// refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
-// asked at once: those of other modules are loaded when they are enabled.
-func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
-	if r, err = j.read(before); err != nil {
-		return r, err
-	}
 	if err := r.askHooks(run, j, inUse); err != nil {
 		return r, err
 	}
@@ -231,75 +235,28 @@ func (r refreshed) same() bool {
 		!slices.ContainsFunc(r.tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
 }
 
-// Looked is the result of a look at the disk.
-type Looked struct {
-	Tree *addons.Tree
-	// Changed are the modules whose new version is in force, with what differs.
-	Changed map[string]string
-	// Unused are the files of those modules that look like hooks and are none.
-	Unused map[string][]string
-	// Reload says why all modules are to be discovered again, which puts the new tree in force; empty when nothing of that
-	// kind has changed, and the tree is in force.
-	Reload string
-}
-
-// gonePause is how long the directory of a module must be missing: it may be about to be replaced.
-const gonePause = time.Second
-
-// Look compares the tree with the disk (P8). What changes the set of modules, or whether they are
-// enabled, or what belongs to all, is left to a reload. The rest is put in force here. The disk is
-// read twice: only after the slow checks of refresh is it known that nothing of the first kind has
-// come meanwhile.
-func (j ReloadJob) Look(run *supervisor.Run) (looked Looked, err error) {
-	run.Step("compare with the disk")
-	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
-	if err != nil {
-		return looked, err
+// Differs says what on disk is not as it is in force, or was not when it was last compared; "" for nothing. It changes
+// nothing, so any goroutine may call it.
+func (s *Shared) Differs() string {
+	before := s.Tree.Load()
+	now, err := before.Refresh(s.Dirs)
+	switch {
+	case err != nil: // the next reload says so
+		return ""
+	case !now.Global.Same(before.Global) && !before.Global.Refused(now.Global):
+		return "global hooks or values"
+	case !sameModules(now, before):
+		return "directories of modules"
 	}
-	r, err := j.read(d.Tree)
-	if err != nil {
-		return looked, err
-	}
-	if lacks(r.tree, d.Tree) {
-		select {
-		case <-time.After(gonePause):
-		case <-run.Context().Done():
-			return looked, run.Context().Err()
-		}
-		if r, err = j.read(d.Tree); err != nil {
-			return looked, err
+	for i, m := range now.Modules {
+		if old := before.Modules[i]; !m.Same(old) || m.Stale() != old.Stale() {
+			return "files of " + m.Name
 		}
 	}
-	looked.Tree = d.Tree
-	if looked.Reload = restructured(d.Tree, r.tree); looked.Reload != "" {
-		return looked, nil
+	if !slices.Equal(now.Warnings, before.Warnings) {
+		return "files of modules"
 	}
-	if r, err = j.refresh(run, d.Tree, d.Before); err != nil {
-		return looked, err
-	}
-	if looked.Reload = restructured(d.Tree, r.tree); looked.Reload != "" { // meanwhile
-		return looked, nil
-	}
-	looked.Tree, looked.Changed, looked.Unused = r.tree, r.changed(), r.unused()
-	if len(looked.Changed) == 0 {
-		return looked, nil
-	}
-	return looked, r.handOut(run)
-}
-
-// changed says of each module what differs, for the log and for what must run because of it. New
-// modules are not among them: a reload finds these.
-func (r refreshed) changed() map[string]string {
-	changed := map[string]string{}
-	for _, m := range r.tree.Modules {
-		if old := r.before.Module(m.Name); old != nil && !m.Same(*old) {
-			changed[m.Name] = "files"
-			if m.SameFiles(*old) {
-				changed[m.Name] = "values.yaml of a root"
-			}
-		}
-	}
-	return changed
+	return ""
 }
 
 // unused looks into the modules whose hooks were asked.
@@ -312,28 +269,4 @@ func lacks(now, before *addons.Tree) bool {
 	return slices.ContainsFunc(before.Modules, func(old addons.Module) bool {
 		return now.Module(old.Name) == nil
 	})
-}
-
-// restructured says what differs that only a discovery can deal with; "" for nothing. Global files
-// that were refused as they are now do not count: each look would ask for a reload that changes
-// nothing.
-func restructured(before, now *addons.Tree) string {
-	if !now.Global.Same(before.Global) && !before.Global.Refused(now.Global) {
-		return "global hooks or values"
-	}
-	if !sameModules(now, before) {
-		return "directories of modules"
-	}
-	for i, m := range now.Modules {
-		old := before.Modules[i]
-		switch {
-		case !slices.Equal(m.Flags, old.Flags), m.Maintenance != old.Maintenance:
-			return fmt.Sprintf("flags of %s", m.Name)
-		case m.EnabledScript != old.EnabledScript, m.EnabledScript != "" && !m.SameValues(old):
-			return fmt.Sprintf("what decides whether %s is enabled", m.Name)
-		case m.File != old.File:
-			return fmt.Sprintf("module.yaml of %s", m.Name)
-		}
-	}
-	return ""
 }

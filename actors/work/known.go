@@ -29,13 +29,11 @@ type Known struct {
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
-	CRDsDue        int    // CRDs are to be installed before hooks; a number for ModuleRan, 0 when they need not be
+	CRDsDue        bool   // CRDs are to be compared before hooks
 	Applied        bool   // Helm was asked since the module was enabled
 	Drifted        []helm.Object
 	Allowed        string // deletions that a person has allowed, as helm.Module.Allowed
 
-	// CRDs is the CRDsDue that this attempt has dealt with.
-	CRDs int
 	// Changed: hooks of this attempt have changed the values of their owner.
 	Changed bool
 	// Out: the attempt is outside of its queue, which continues.
@@ -62,7 +60,7 @@ func (j Job) ask(run *supervisor.Run, question any) error {
 	if err != nil {
 		return err
 	}
-	got.Known.Changed, got.Known.CRDs = got.Known.Changed || j.Known.Changed, j.Known.CRDs
+	got.Known.Changed, got.Known.CRDsDue = got.Known.Changed || j.Known.Changed, got.Known.CRDsDue || j.Known.CRDsDue
 	*j.Known = got.Known
 	return got.Err
 }

@@ -25,7 +25,6 @@ type ModuleRan struct {
 	Release   helm.Outcome
 	Untouched bool   // Helm was left out: the module is under maintenance (H15)
 	Changed   bool   // afterHelm hooks changed the values (G5.4), and not another writer meanwhile
-	CRDs      int    // the Known.CRDsDue that it has dealt with
 	Trace     string // its span
 }
 
@@ -52,7 +51,6 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	began := time.Now()
 	run, s := j.span(run, "module run", about{})
 	defer func() { s.End(err) }()
-	defer func() { result.CRDs = j.Known.CRDs }()
 	result.Trace = s.Name()
 	if err := j.release(run).dueCRDs(); err != nil { // before hooks, which may watch their kinds
 		return result, err

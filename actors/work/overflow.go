@@ -38,109 +38,75 @@ func IsEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent
 // are taken when the hook runs.
 func Held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
 
-// Limited drops triggers until there are at most count of them, of at most so many bytes by size.
-// First all but the last trigger of a group go (C42), then the events of the binding that has most,
-// then of the next: a Synchronization replaces them. Protocol v0 has no Synchronization: an object
-// keeps its last event, and at last the oldest events go.
+// Limited drops triggers when there are more than count, or they take more bytes by size. Of a group all but the last one
+// go (C42), and the events of each binding that has several: a Synchronization replaces them. Protocol v0 has no
+// Synchronization: an object keeps its last event, and then the oldest events go.
 //
 // It is used twice: for what waits in a queue, by Held, and for what goes into the file of a run,
 // in which each context repeats its snapshots. What is left may exceed the limits: a single event,
 // ticks and the last triggers of groups are never dropped.
 func Limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) int) (_ messages.RunHook, dropped []Overflow) {
-	over := func() bool {
-		sum := 0
-		for _, t := range w.Triggers {
-			sum += size(t)
+	sum, last, events := 0, map[any]int{}, map[messages.KubernetesBinding]int{}
+	for i, t := range w.Triggers {
+		sum += size(t)
+		if key := replaceable(t); key != nil {
+			last[key] = i
 		}
-		return len(w.Triggers) > count || sum > bytes
+		if IsEvent(t) {
+			events[bindingOf(t)]++
+		}
 	}
-	if !over() {
+	if len(w.Triggers) <= count && sum <= bytes {
 		return w, nil
 	}
-	w.Triggers = lastOf(w.Triggers, func(t messages.Trigger) (any, bool) {
-		r := t.Context.Resource
-		if r != nil {
-			return *r, true
+	var kept []messages.Trigger
+	for i, t := range w.Triggers {
+		if key := replaceable(t); key == nil || last[key] == i {
+			kept = append(kept, t)
 		}
-		return t.Context.GroupName, t.Context.Type == hooks.TypeGroup
-	})
-	for over() {
-		b, events := largest(w.Triggers, size)
-		if events < 2 { // a Synchronization in place of one event saves nothing
-			break
+	}
+	w.Triggers = kept
+	for _, t := range kept {
+		if b := bindingOf(t); events[b] > 1 { // a Synchronization in place of one event saves nothing
+			w = WithResync(w, b)
+			dropped = append(dropped, Overflow{Binding: b.Name, Events: events[b]})
+			delete(events, b)
 		}
-		w = WithResync(w, b)
-		dropped = append(dropped, Overflow{Binding: b.Name, Events: events})
 	}
 	return withoutOldest(w, len(w.Triggers)-count, dropped)
 }
 
+// bindingOf is the binding that has fired.
+func bindingOf(t messages.Trigger) messages.KubernetesBinding {
+	return messages.KubernetesBinding{Index: t.Index, Name: t.Context.Binding}
+}
+
+// replaceable is what a trigger is about if the last such trigger says as much as all of them; nil for others. The members
+// of a group are several bindings.
+func replaceable(t messages.Trigger) any {
+	switch r := t.Context.Resource; {
+	case r != nil:
+		return [3]any{t.Binding, t.Index, *r}
+	case t.Context.Type == hooks.TypeGroup:
+		return t.Context.GroupName
+	}
+	return nil
+}
+
 // withoutOldest drops the oldest events of protocol v0, as many as there are too many.
 func withoutOldest(w messages.RunHook, surplus int, dropped []Overflow) (messages.RunHook, []Overflow) {
-	var kept []messages.Trigger
 	lost := Overflow{Lost: true}
-	for _, t := range w.Triggers {
-		if t.Context.Resource == nil || lost.Events >= surplus {
-			kept = append(kept, t)
-			continue
+	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(t messages.Trigger) bool {
+		goes := t.Context.Resource != nil && lost.Events < surplus
+		if goes {
+			lost.Events, lost.Binding = lost.Events+1, t.Context.Binding
 		}
-		lost.Events++
-		lost.Binding = t.Context.Binding
+		return goes
+	})
+	if lost.Events > 0 {
+		dropped = append(dropped, lost)
 	}
-	if lost.Events == 0 {
-		return w, dropped
-	}
-	w.Triggers = kept
-	return w, append(dropped, lost)
-}
-
-// lastOf keeps the last trigger of each key of a binding; those without one stay. The order stays.
-func lastOf(triggers []messages.Trigger, key func(messages.Trigger) (any, bool)) []messages.Trigger {
-	type place struct {
-		binding hooks.BindingType
-		index   int
-		key     any
-	}
-	last := map[place]int{}
-	at := func(t messages.Trigger) (place, bool) {
-		k, ok := key(t)
-		if _, group := k.(string); group { // its members are several bindings
-			return place{key: k}, ok
-		}
-		return place{t.Binding, t.Index, k}, ok
-	}
-	for i, t := range triggers {
-		if p, ok := at(t); ok {
-			last[p] = i
-		}
-	}
-	var kept []messages.Trigger
-	for i, t := range triggers {
-		if p, ok := at(t); !ok || last[p] == i {
-			kept = append(kept, t)
-		}
-	}
-	return kept
-}
-
-// largest is the binding whose events are the largest part in bytes, and how many they are. A
-// binding with a single event does not count; without any other, events is 0.
-func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (found messages.KubernetesBinding, events int) {
-	bytes, counts := map[int]int{}, map[int]int{}
-	best := -1
-	for _, t := range triggers {
-		if !IsEvent(t) {
-			continue
-		}
-		bytes[t.Index] += size(t)
-		counts[t.Index]++
-		switch {
-		case counts[t.Index] < 2:
-		case best < 0, bytes[t.Index] > bytes[best], bytes[t.Index] == bytes[best] && counts[t.Index] > counts[best]:
-			best, found = t.Index, messages.KubernetesBinding{Index: t.Index, Name: t.Context.Binding}
-		}
-	}
-	return found, counts[best]
+	return w, dropped
 }
 
 // Overflowed reports what was dropped, in a metric, the log and an Event (P5). Actors and runs call

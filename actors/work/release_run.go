@@ -69,7 +69,7 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 // dueCRDs installs the CRDs that the discovery could not: the module was under maintenance, their files were
 // wrong, or have changed since.
 func (r releaseJob) dueCRDs() error {
-	if r.job.CRDs == nil || r.job.Known.CRDsDue == r.job.Known.CRDs || r.job.Known.Maintenance != "" {
+	if r.job.CRDs == nil || !r.job.Known.CRDsDue || r.job.Known.Maintenance != "" {
 		return nil
 	}
 	r.run.Step("CRDs")
@@ -77,7 +77,7 @@ func (r releaseJob) dueCRDs() error {
 	if _, err := r.job.CRDs.EnsureCRDs(r.job.installing(r.run), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
 		return &CRDError{err}
 	}
-	r.job.Known.CRDs = r.job.Known.CRDsDue
+	r.job.Known.CRDsDue = false
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (r releaseJob) ownCRDs() error {
 	if r.job.CRDs == nil {
 		return nil
 	}
-	if r.job.Known.CRDsDue != r.job.Known.CRDs {
+	if r.job.Known.CRDsDue {
 		return r.dueCRDs()
 	}
 	merged, _ := r.job.Known.Values()

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"addon-operator/messages"
@@ -116,27 +117,17 @@ func traceOf(run *supervisor.Run) string {
 	return traceparent(trace.SpanContextFromContext(run.Context()))
 }
 
-// traceparent is the format of the header of W3C Trace Context, version 00.
+// traceparent is a span as the header of W3C Trace Context; empty for none.
 func traceparent(s trace.SpanContext) string {
-	if !s.IsValid() {
-		return ""
-	}
-	return "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()
+	header := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), s), header)
+	return header["traceparent"]
 }
 
 // spanContext reads what traceparent wrote; anything else is no span.
 func spanContext(name string) trace.SpanContext {
-	parts := strings.Split(name, "-")
-	if len(parts) != 4 {
-		return trace.SpanContext{}
-	}
-	traceID, err1 := trace.TraceIDFromHex(parts[1])
-	spanID, err2 := trace.SpanIDFromHex(parts[2])
-	if err1 != nil || err2 != nil {
-		return trace.SpanContext{}
-	}
-	flags := trace.TraceFlags(0).WithSampled(parts[3] == trace.FlagsSampled.String())
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: flags})
+	header := propagation.MapCarrier{"traceparent": name}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), header))
 }
 
 // traceEnvironment lets a hook join the trace: it is what programs that trace look for.

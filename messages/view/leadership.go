@@ -44,10 +44,6 @@ func (l Leadership) String() string {
 	return text
 }
 
-// OperatorReporter is a status that is computed when it is read, because the leader changes without
-// a message.
-type OperatorReporter interface{ Operator() OperatorStatus }
-
 // OperatorStatus is what the root actor publishes about itself.
 type OperatorStatus struct {
 	Stopping bool `json:"stopping"`

@@ -53,11 +53,8 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			all = append(all, Module{Name: name, ModuleStatus: status})
 		case ConvergeStatus:
 			converge = status
-		case HealerReporter:
-			releases = status.Healer().Releases
-		case QueueStatus:
-			_, name, _ := strings.Cut(path, "/queue/")
-			maps.Copy(waiting, queuedRuns(name, status))
+		case HealerStatus:
+			releases = status.Releases
 		case interface{ Progressed() string }:
 			if owner, _, ok := strings.Cut(path, "/run/"); ok && status.Progressed() != "" {
 				progress[owner[strings.LastIndex(owner, "/")+1:]] = status.Progressed()
@@ -69,8 +66,13 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		m.ReleaseHealth = releases[m.Name]
 		m.State, m.unwell = m.state(m.Health, now), m.Health.Problem(now)
 	}
+	for path, status := range statuses {
+		if q, ok := any(status).(QueueStatus); ok {
+			_, name, _ := strings.Cut(path, "/queue/")
+			maps.Copy(waiting, queuedRuns(name, q, all, converge))
+		}
+	}
 	problems := problemsOf(statuses)
-	dueInReload(all, statuses, converge, waiting)
 	for i := range all {
 		m := &all[i]
 		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])
@@ -130,8 +132,8 @@ func problemsOf[S any](statuses map[string]S) map[string][]string {
 			for owner, list := range status.Problems {
 				problems[owner] = slices.Concat(list, problems[owner])
 			}
-		case MonitorsReporter:
-			for _, b := range status.Monitors().Bindings {
+		case MonitorsStatus:
+			for _, b := range status.Bindings {
 				if problem := BindingProblem(b); problem != "" {
 					problems[b.Owner] = append(problems[b.Owner], "hook "+b.Hook+": "+problem)
 				}

@@ -151,9 +151,6 @@ type ModuleStatus struct {
 	Version string `json:"chartVersion,omitempty"`
 	// AppVersion is that in Chart.yaml.
 	AppVersion string `json:"appVersion,omitempty"`
-	// Succeeded and Failed are when a run of the module last did so.
-	Succeeded time.Time `json:"succeeded,omitzero"`
-	Failed    time.Time `json:"failed,omitzero"`
 }
 
 // ModuleRun is one run of a module.
@@ -338,14 +335,9 @@ type MonitorsStatus struct {
 	Bindings []messages.BindingState `json:"bindings"`
 	// Waiting are runs that wait for snapshots.
 	Waiting int `json:"waitingRuns"`
-}
-
-// MonitorsReporter is a status that is computed when it is read, because watches change without a
-// message.
-type MonitorsReporter interface {
-	Monitors() MonitorsStatus
-	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding. They have secrets.
-	Snapshots(owner, hook string) []Snapshot
+	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding: whatever they have now. They
+	// have secrets.
+	Snapshots func(owner, hook string) []Snapshot `json:"-"`
 }
 
 // complete counts the bindings whose snapshots are what the cluster has.
@@ -443,6 +435,8 @@ type HealerStatus struct {
 	Incomplete []string `json:"ailing,omitempty"`
 	// Releases are those with objects, by module; it is replaced, never changed.
 	Releases map[string]ReleaseHealth `json:"releases,omitempty"`
+	// Monitored are the objects of releases that are watched for deletion, by module, sorted.
+	Monitored func() map[string][]MonitoredObject `json:"-"`
 }
 
 // ReleaseHealth is how the objects of a release are doing.
@@ -452,14 +446,6 @@ type ReleaseHealth struct {
 	// Contested has a sentence for each object of the release that another client deletes again after
 	// each heal. Programs read it by its older name.
 	Contested []string `json:"fights,omitempty"`
-}
-
-// HealerReporter is a status that is computed when it is read, because watches change without a
-// message.
-type HealerReporter interface {
-	Healer() HealerStatus
-	// Monitored are the objects of releases that are watched for deletion, by module, sorted.
-	Monitored() map[string][]MonitoredObject
 }
 
 // MonitoredObject is an object of a release. Namespace is empty for one of the cluster.

@@ -222,79 +222,32 @@ func (q queued) message(phase Phase) string {
 	return text
 }
 
-// reload is the reload that waits in the main queue, or has begun and not yet found out what to run; nil for none. All
-// modules may have to run then.
-func reload(s QueueStatus) *queued {
-	for i, t := range s.Head {
-		switch w := t.Work.(type) {
-		case messages.ReloadModules:
-		case messages.DiscoverModules:
-			if len(w.Modules) > 0 {
-				continue
-			}
-		default:
-			continue
-		}
-		q := queued{queue: messages.MainQueue, cause: t.Cause}
-		if s.InProgress && i > 0 {
-			q.owner, q.what = s.Head[0].Owner, s.Head[0].What()
-		}
-		return &q
-	}
-	return nil
-}
-
-// dueInReload adds the modules that wait for a reload, or in a group that has begun.
-func dueInReload[S any](all []Module, statuses map[string]S, converge ConvergeStatus, waiting map[string]queued) {
-	for path, status := range statuses {
-		main, ok := any(status).(QueueStatus)
-		if !ok || !strings.HasSuffix(path, "/queue/"+messages.MainQueue) {
-			continue
-		}
-		waits := reload(main)
-		for i := range all {
-			name := all[i].Name
-			if _, known := waiting[name]; known {
-				continue
-			}
-			if waits != nil && slices.Contains(converge.Enabled, name) {
-				waiting[name] = *waits
-			} else if all[i].dueInGroup(main) {
-				waiting[name] = queued{queue: messages.MainQueue, cause: main.Head[0].Cause}
-			}
-		}
-	}
-}
-
-// dueInGroup reports whether a module belongs to the group in progress and has not begun since.
-func (m *Module) dueInGroup(main QueueStatus) bool {
-	if !main.InProgress {
-		return false
-	}
-	group, ok := main.Head[0].Work.(messages.RunModules)
-	return ok && slices.Contains(group.Names, m.Name) && (m.LastRun == nil || m.LastRun.Began.Before(main.Since))
-}
-
-// queuedRuns are the runs that wait in a queue, by module.
-func queuedRuns(name string, s QueueStatus) map[string]queued {
+// queuedRuns are the runs that wait in a queue, by module; those of a reload that has not found out yet what to run, and
+// of a group in progress, included.
+func queuedRuns(name string, s QueueStatus, modules []Module, converge ConvergeStatus) map[string]queued {
 	runs := map[string]queued{}
 	for i, t := range s.Head {
-		if i == 0 && s.InProgress {
-			continue
-		}
-		q := queued{queue: name, cause: t.Cause}
-		if s.InProgress {
+		q, begun := queued{queue: name, cause: t.Cause}, s.InProgress && i == 0
+		if s.InProgress && !begun {
 			q.owner, q.what = s.Head[0].Owner, s.Head[0].What()
 		}
-		names := []string{t.Owner}
+		var names []string
 		switch w := t.Work.(type) {
 		case messages.RunModule:
+			if !begun {
+				names = []string{t.Owner}
+			}
 		case messages.RunModules:
 			names = w.Names
+			if begun {
+				names = notBegun(w.Names, modules, s.Since)
+			}
 		case messages.DiscoverModules: // they run after it
-			names = w.Modules
-		default:
-			continue
+			if names = w.Modules; len(names) == 0 {
+				names = converge.Enabled
+			}
+		case messages.ReloadModules:
+			names = converge.Enabled
 		}
 		for _, module := range names {
 			if _, known := runs[module]; !known {
@@ -303,6 +256,15 @@ func queuedRuns(name string, s QueueStatus) map[string]queued {
 		}
 	}
 	return runs
+}
+
+// notBegun are those of the modules whose last run began before a time.
+func notBegun(names []string, modules []Module, since time.Time) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(modules, func(m Module) bool {
+			return m.Name == name && m.LastRun != nil && !m.LastRun.Began.Before(since)
+		})
+	})
 }
 
 // Headline counts the modules by class, the worst first. Failing global hooks come before all modules.
