@@ -34,29 +34,22 @@ func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
 // method, as text.
 type Status interface{ fmt.Stringer }
 
-// Live is a status that is made when it is read, because it changes without a message.
-type Live func() Status
+// live is a status that is made when it is read.
+type live func() fmt.Stringer
 
 // String implements Status.
-func (l Live) String() string { return l().String() }
-
-// read is the status of the actor as it is now; nil before the first one.
-func (p *probe) read() Status {
-	s := p.status.Load()
-	if s == nil {
-		return nil
-	}
-	if live, ok := (*s).(Live); ok {
-		return live()
-	}
-	return *s
-}
+func (l live) String() string { return l().String() }
 
 // Publish replaces what the actor says about itself.
 func (in *Inspector) Publish(pid *actor.PID, status Status) {
 	if p := in.probe(pid.Id); p != nil {
 		p.status.Store(&status)
 	}
+}
+
+// PublishLive is Publish for a status that changes without a message, and so is made when it is read.
+func (in *Inspector) PublishLive(pid *actor.PID, status func() fmt.Stringer) {
+	in.Publish(pid, live(status))
 }
 
 // Status returns what the actor with this path published last, or nil.
@@ -113,6 +106,18 @@ type probe struct {
 	failure   atomic.Pointer[string]
 	stack     atomic.Pointer[string]
 	status    atomic.Pointer[Status]
+}
+
+// read is the status of the actor as it is now; nil before the first one.
+func (p *probe) read() Status {
+	s := p.status.Load()
+	if s == nil {
+		return nil
+	}
+	if made, ok := (*s).(live); ok {
+		return made()
+	}
+	return *s
 }
 
 // RegisterHandlers implements actor.Mailbox. The invoker is the context of the actor.

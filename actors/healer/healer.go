@@ -17,7 +17,6 @@ import (
 	"addon-operator/helm"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
-	"addon-operator/supervisor"
 )
 
 // healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
@@ -308,7 +307,7 @@ func (h *healer) publish(ctx actor.Context) {
 	}
 	slices.Sort(status.Incomplete) // a few of hundreds
 	watch, shown := h.program.ReleaseWatch, h.shown
-	h.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() supervisor.Status {
+	h.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
 		s := status
 		s.Releases, s.Monitored = map[string]view.ReleaseHealth{}, func() map[string][]view.MonitoredObject { return monitored(shown) }
 		for name, r := range shown {
@@ -320,7 +319,7 @@ func (h *healer) publish(ctx actor.Context) {
 			}
 		}
 		return s
-	}))
+	})
 }
 
 // monitored are the objects of releases, sorted, because Helm's order of installation says nothing to people.

@@ -2,6 +2,7 @@ package monitors
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,7 +12,6 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
-	"addon-operator/supervisor"
 )
 
 // publish shows the bindings. It is called after every message, so it only collects pointers and
@@ -21,14 +21,14 @@ func (m *monitors) publish(ctx actor.Context) {
 	for key, mon := range m.watches {
 		all = append(all, mon.live(key))
 	}
-	m.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() supervisor.Status {
+	m.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
 		s := view.MonitorsStatus{Waiting: waiting, Snapshots: all.snapshots}
 		for _, b := range all {
 			s.Bindings = append(s.Bindings, b.state())
 		}
 		slices.SortFunc(s.Bindings, compareBindings)
 		return s
-	}))
+	})
 }
 
 // liveBindings are those of all hooks.

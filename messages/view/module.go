@@ -45,7 +45,7 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	all := []Module{}
 	var converge ConvergeStatus
 	var releases map[string]ReleaseHealth
-	progress, waiting := map[string]string{}, map[string]queued{}
+	progress := map[string]string{}
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
@@ -66,13 +66,7 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		m.ReleaseHealth = releases[m.Name]
 		m.State, m.unwell = m.state(m.Health, now), m.Health.Problem(now)
 	}
-	for path, status := range statuses {
-		if q, ok := any(status).(QueueStatus); ok {
-			_, name, _ := strings.Cut(path, "/queue/")
-			maps.Copy(waiting, queuedRuns(name, q, all, converge))
-		}
-	}
-	problems := problemsOf(statuses)
+	problems, waiting := problemsOf(statuses), waitingRuns(statuses, all, converge)
 	for i := range all {
 		m := &all[i]
 		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])

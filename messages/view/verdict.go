@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -220,6 +221,18 @@ func (q queued) message(phase Phase) string {
 		text += ", which has failed " + Count(q.failed, "time")
 	}
 	return text
+}
+
+// waitingRuns are the runs that wait in all queues, by module.
+func waitingRuns[S any](statuses map[string]S, modules []Module, converge ConvergeStatus) map[string]queued {
+	runs := map[string]queued{}
+	for path, status := range statuses {
+		if q, ok := any(status).(QueueStatus); ok {
+			_, name, _ := strings.Cut(path, "/queue/")
+			maps.Copy(runs, queuedRuns(name, q, modules, converge))
+		}
+	}
+	return runs
 }
 
 // queuedRuns are the runs that wait in a queue, by module; those of a reload that has not found out yet what to run, and
