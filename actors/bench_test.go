@@ -131,19 +131,19 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	watcher, memory := kube.NewWatcher(client, log), scenario.NewCluster(scenario.DefaultVersion, log)
+	memory := scenario.NewCluster(scenario.DefaultVersion, log)
 	releases, err := testkit.NewReleases(memory, testkit.NewTrace())
 	if err != nil {
 		b.Fatal(err)
 	}
 	operator := actors.New(shared.World{
 		Services: work.Services{
-			Log: log, Hooks: runner, Releases: releases, Objects: kube.NewPatcher(client), WriteContext: b.Context(),
+			Log: log, Hooks: runner, Releases: releases, Objects: client, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
-			return watcher.Watch(ctx, spec, notify, synced)
+			return client.Watch(ctx, spec, notify, synced)
 		},
 	})
 	untilReady(b, operator)

@@ -93,7 +93,7 @@ func manyModules(b testing.TB, n, hooks int) (*actors.Operator, *scenario.Cluste
 	}
 	operator := actors.New(shared.World{
 		Services: work.Services{
-			Log: log, Hooks: testkit.NewHooks(trace), Releases: releases, Objects: memory.Objects, WriteContext: b.Context(),
+			Log: log, Hooks: testkit.NewHooks(trace), Releases: releases, Objects: memory.Client, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,

@@ -43,7 +43,7 @@ type look struct {
 
 // begin is what run does, without a goroutine.
 func (w *Watch) begin(ctx context.Context) {
-	if w.selection.namespaces != nil {
+	if w.spec.NamespaceLabels != nil {
 		w.followNamespaces(ctx)
 	}
 	w.watcher.looks = append(w.watcher.looks, look{ctx, w})

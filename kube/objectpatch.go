@@ -25,24 +25,11 @@ const (
 	deletePoll  = time.Second
 )
 
-// Patcher executes the object patches that hooks ask for (chapter K). It is safe for concurrent
-// use. Parsing is in kube/objectpatch; what one operation does is in the methods of target.
-type Patcher struct {
-	dynamic dynamic.Interface
-	kinds   *kinds // shared with the client, so that each kind is discovered once
-	manager string // field manager of ServerSideApply
-}
-
-// NewPatcher makes a Patcher that sends its requests through a client, at its rate (K6).
-func NewPatcher(c *Client) *Patcher {
-	return &Patcher{dynamic: c.dynamic, kinds: c.kinds, manager: c.config.UserAgent}
-}
-
 // CheckObjectPatches returns what cannot be right with operations, without writing: a kind that the
 // API server does not serve, a namespace that is missing or must not be there (K7, D26). All errors
 // are returned together. What depends on the objects, or on permissions, fails when they are
 // executed.
-func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+func (c *Client) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	var errs []error
 	defined := false // an earlier operation may bring a kind: then no kind is refused as unknown
 	for _, p := range patches {
@@ -68,7 +55,7 @@ func joined(errs []error) error {
 // ApplyObjectPatches executes operations in order. After an error the rest is still tried, and all
 // errors are returned together (K5). left are the operations to repeat: those that failed, in their
 // order, and when ctx ends those that were not tried.
-func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs []error
 	defined := false
 	for i, p := range patches {
@@ -99,7 +86,7 @@ type target struct {
 
 // target finds the kind of an operation, and checks the namespace against it. It makes a request
 // only for a kind that the last discovery did not list. An unknown kind is errNoKind.
-func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, error) {
+func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error) {
 	found, err := c.kinds.resolve(ctx, p.APIVersion, p.Kind, false)
 	if errors.Is(err, errNoKind) && !p.Creates() {
 		err = fmt.Errorf("%w; check the kind, or set ignoreMissingObject if it may be missing", err)
@@ -119,7 +106,7 @@ func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, erro
 // applyObjectPatch executes one operation. A missing object, or kind, is success where the result
 // is the one that the hook wants (K3): a delete, or a patch with ignoreMissingObject. A create that
 // finds nothing lacks its namespace, and fails.
-func (c *Patcher) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
+func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
 	to, err := c.target(ctx, p)
 	if defined && errors.Is(err, errNoKind) {
 		to, err = c.targetOfNewKind(ctx, p)
@@ -141,7 +128,7 @@ func needless(p objectpatch.Patch, err error) bool {
 
 // targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it
 // a moment later.
-func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (to target, err error) {
+func (c *Client) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (to target, err error) {
 	_ = wait.PollUntilContextTimeout(ctx, discoveryInterval, kindsSettle, false, func(ctx context.Context) (bool, error) {
 		to, err = c.target(ctx, p)
 		return !errors.Is(err, errNoKind), nil
@@ -166,7 +153,7 @@ func subresources(p objectpatch.Patch) []string {
 
 // execute sends the requests of one operation. Only CreateOrUpdate and JQPatch read before they
 // write, and repeat both after a conflict; of a Delete, the read is for the wait.
-func (c *Patcher) execute(ctx context.Context, to target, p objectpatch.Patch) error {
+func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) error {
 	switch p.Operation {
 	case objectpatch.Create:
 		err := to.create(ctx, p)
@@ -183,7 +170,7 @@ func (c *Patcher) execute(ctx context.Context, to target, p objectpatch.Patch) e
 	case objectpatch.CreateOrUpdate:
 		return to.createOrUpdate(ctx, p)
 	case objectpatch.ServerSideApply:
-		options := metav1.ApplyOptions{FieldManager: c.manager, Force: true}
+		options := metav1.ApplyOptions{FieldManager: c.config.UserAgent, Force: true}
 		_, err := to.api.Apply(ctx, p.Name, to.object(p), options, subresources(p)...)
 		return err
 	case objectpatch.Delete:

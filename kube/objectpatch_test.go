@@ -19,10 +19,10 @@ func (w *world) patch(ns, text string) error {
 	w.t.Helper()
 	patches, err := objectpatch.Parse([]byte(strings.ReplaceAll(text, "$NS", ns)))
 	must(w.t, err)
-	if err := NewPatcher(w.client).CheckObjectPatches(w.t.Context(), patches); err != nil {
+	if err := w.client.CheckObjectPatches(w.t.Context(), patches); err != nil {
 		return err
 	}
-	_, err = NewPatcher(w.client).ApplyObjectPatches(w.t.Context(), patches)
+	_, err = w.client.ApplyObjectPatches(w.t.Context(), patches)
 	return err
 }
 
@@ -141,7 +141,7 @@ func TestApplyObjectPatchesGoesOn(t *testing.T) {
 {"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"$NS"},"data":{"k":"v"}}}
 {"operation":"MergePatch","kind":"ConfigMap","namespace":"$NS","name":"absent-two","mergePatch":{}}`, "$NS", ns)))
 	must(t, err)
-	left, err := NewPatcher(world.client).ApplyObjectPatches(t.Context(), patches)
+	left, err := world.client.ApplyObjectPatches(t.Context(), patches)
 	if err == nil || !strings.Contains(err.Error(), "absent-one") || !strings.Contains(err.Error(), "absent-two") {
 		t.Errorf("error %v, want the first and the last operation", err)
 	}
@@ -153,7 +153,7 @@ func TestApplyObjectPatchesGoesOn(t *testing.T) {
 	}
 	world.createConfigMap(ns, "absent-one", nil)
 	world.createConfigMap(ns, "absent-two", nil)
-	if left, err := NewPatcher(world.client).ApplyObjectPatches(t.Context(), left); len(left) > 0 || err != nil {
+	if left, err := world.client.ApplyObjectPatches(t.Context(), left); len(left) > 0 || err != nil {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
@@ -166,16 +166,16 @@ func TestCreateWithoutAnswer(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	must(t, NewPatcher(world.client).CheckObjectPatches(t.Context(), patches)) // the kinds are known from here on
-	left, err := NewPatcher(world.client).ApplyObjectPatches(ctx, patches)
+	must(t, world.client.CheckObjectPatches(t.Context(), patches)) // the kinds are known from here on
+	left, err := world.client.ApplyObjectPatches(ctx, patches)
 	if err == nil || len(left) != 1 {
 		t.Fatalf("left %v, %v; want the operation", left, err)
 	}
 	world.createConfigMap(ns, "c", nil)
-	if left, err = NewPatcher(world.client).ApplyObjectPatches(t.Context(), left); err != nil || len(left) > 0 {
+	if left, err = world.client.ApplyObjectPatches(t.Context(), left); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	if left, err = NewPatcher(world.client).ApplyObjectPatches(t.Context(), patches); !apierrors.IsAlreadyExists(err) || len(left) != 1 {
+	if left, err = world.client.ApplyObjectPatches(t.Context(), patches); !apierrors.IsAlreadyExists(err) || len(left) != 1 {
 		t.Errorf("left %v, %v; want a refusal", left, err)
 	}
 }

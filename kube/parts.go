@@ -19,7 +19,7 @@ import (
 // time.
 func (w *Watch) run(ctx context.Context) {
 	defer w.removeParts()
-	if w.selection.namespaces != nil {
+	if w.spec.NamespaceLabels != nil {
 		w.followNamespaces(ctx)
 	}
 	pause := newPause(pauseLost)
@@ -83,13 +83,9 @@ func (w *Watch) awaitKind(ctx context.Context) {
 // followNamespaces keeps a Watch on the namespaces that the Watch covers. It comes before the kind is found: then
 // the parts are adjusted, whatever that Watch has called before. It ends with ctx.
 func (w *Watch) followNamespaces(ctx context.Context) {
-	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.selection.namespaces, Filter: nothing}
+	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.spec.NamespaceLabels, Filter: nothing}
 	adjust := func() { w.adjust(ctx) }
-	namespaces, err := w.watcher.Watch(ctx, spec, func(Change) { adjust() }, adjust)
-	if err != nil { // the selector was checked before
-		w.kindUnknown(err)
-		return
-	}
+	namespaces, _ := w.watcher.Watch(ctx, spec, func(Change) { adjust() }, adjust) // the selector was checked before
 	w.mu.Lock()
 	w.namespaces = namespaces
 	w.mu.Unlock()
@@ -171,7 +167,7 @@ func (w *Watch) covered(found kind, selected *Watch) (names []string, known bool
 	switch {
 	case !found.namespaced:
 		return everywhere, true
-	case w.selection.namespaces != nil:
+	case w.spec.NamespaceLabels != nil:
 		return selected.names()
 	case len(w.spec.Namespaces) > 0:
 		return w.spec.Namespaces, true

@@ -80,9 +80,7 @@ type Change struct {
 
 // selection is a Spec with checked selectors, in the API's notation.
 type selection struct {
-	labels     string
-	namespaces *metav1.LabelSelector // nil: not by labels
-	fields     string
+	labels, fields string
 }
 
 // compile refuses a spec that can never be right.
@@ -103,7 +101,7 @@ func (s Spec) compile() (selection, error) {
 	case errFields != nil:
 		wrong = "field selector " + strconv.Quote(s.Fields) + ": " + errFields.Error()
 	default:
-		return selection{labels: objects, namespaces: s.NamespaceLabels, fields: selector.String()}, nil
+		return selection{labels: objects, fields: selector.String()}, nil
 	}
 	return selection{}, fmt.Errorf("watch %s: %s", kindLabel(s.APIVersion, s.Kind), wrong)
 }

@@ -92,6 +92,16 @@ func TestWatchesShareReflectors(t *testing.T) {
 	if lines := first.lines(); len(lines) > 0 {
 		t.Errorf("told after Stop: %s", lines)
 	}
+
+	settings := configMaps(ns)
+	settings.Labels, settings.Names = nil, []string{"values"}
+	world.client.ConfigMap(ns, "values").Watch(t.Context(), func(ConfigMap) {})
+	hook, err := world.client.Watch(t.Context(), settings, nil, nil)
+	must(t, err)
+	eventually(t, "a hook may watch the ConfigMap of the operator, too", func() bool { return hook.State().Phase == Complete })
+	if n := world.client.watcher.reflectors(); n != 1 {
+		t.Errorf("%d reflectors for one ConfigMap, want 1", n)
+	}
 }
 
 // Watches join and leave a shared source while objects come: none misses or

@@ -31,6 +31,11 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 	return &Watcher{client: c, log: log, seed: maphash.MakeSeed(), sources: map[sourceKey]*source{}}
 }
 
+// Watch is Watcher.Watch, for all who watch by this client: what they select equally is watched once.
+func (c *Client) Watch(ctx context.Context, spec Spec, notify func(Change), synced func()) (*Watch, error) {
+	return c.watcher.Watch(ctx, spec, notify, synced)
+}
+
 // Watch starts to watch and returns at once; it returns an error only for a spec
 // that can never be right. Other failures are retried and visible in State. The Watch
 // ends with ctx or Stop.

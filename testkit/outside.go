@@ -75,7 +75,7 @@ const askConfig = " --config"
 
 // CheckObjectPatches implements work.Objects.
 func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return o.Cluster.Objects.CheckObjectPatches(ctx, patches)
+	return o.Cluster.Client.CheckObjectPatches(ctx, patches)
 }
 
 // ApplyObjectPatches implements work.Objects. When it fails, all are left to repeat.
@@ -83,7 +83,7 @@ func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
 		return patches, err
 	}
-	left, err = o.Cluster.Objects.ApplyObjectPatches(ctx, patches)
+	left, err = o.Cluster.Client.ApplyObjectPatches(ctx, patches)
 	o.sched.await("patches " + fmt.Sprint(patches))
 	return left, err
 }

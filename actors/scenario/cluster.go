@@ -33,9 +33,8 @@ const DefaultVersion = "v1.33.0"
 type Cluster struct {
 	Server    *apiserver.Server
 	Client    *kube.Client
-	ConfigMap Settings      // of the operator
-	Secret    Settings      // with values
-	Objects   *kube.Patcher // executes object patches of hooks
+	ConfigMap Settings // of the operator
+	Secret    Settings // with values
 	// Note is called with what the operator writes to its ConfigMap and its Secret.
 	Note func(format string, args ...any)
 	// Deliver is given the events of watches, to call them in their order. It calls them at once until it is set.
@@ -48,7 +47,6 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 	c.Server.EnsureNamespace(Namespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
-	c.Objects = kube.NewPatcher(c.Client)
 	c.ConfigMap = Settings{c.Client.ConfigMap(Namespace, ConfigMapName), c, "ConfigMap"}
 	c.Secret = Settings{c.Client.Secret(Namespace, ConfigMapName), c, "Secret"}
 	return c

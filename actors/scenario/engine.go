@@ -48,7 +48,7 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 	}
 	world.ConfigMap, world.Secret, world.Watch = e.Cluster.ConfigMap, e.Cluster.Secret, e.Cluster.WatchObjects
 	if world.Objects == nil {
-		world.Objects = e.Cluster.Objects
+		world.Objects = e.Cluster.Client
 	}
 	lifetime, end := context.WithCancel(context.Background())
 	world.WriteContext, e.End = lifetime, end

@@ -257,7 +257,7 @@ func (p *place) setUp(ctx context.Context, c *cli.Config) error {
 	}
 	patches, err := objectpatch.Parse(text)
 	if err == nil {
-		_, err = kube.NewPatcher(client).ApplyObjectPatches(ctx, patches)
+		_, err = client.ApplyObjectPatches(ctx, patches)
 	}
 	if err != nil {
 		return fmt.Errorf("prepare the namespace %s: %w", c.Namespace, err)

@@ -270,7 +270,6 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return shared.World{}, err
 	}
-	watcher := kube.NewWatcher(client, log)
 	shown, err := client.ModuleObjects(c.Namespace)
 	if err != nil {
 		return shared.World{}, err
@@ -281,7 +280,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}
 	return shared.World{
 		Services: work.Services{
-			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: kube.NewPatcher(patches), JQLibrary: c.JQDirs(),
+			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: patches, JQLibrary: c.JQDirs(),
 			CRDs: work.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
@@ -290,7 +289,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices: recorder, ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
-			return watcher.Watch(ctx, spec, notify, synced)
+			return client.Watch(ctx, spec, notify, synced)
 		},
 		Disk:          watchDisk(c),
 		SnapshotLimit: cmp.Or(replica.limits.SnapshotLimit, kube.SnapshotLimit),

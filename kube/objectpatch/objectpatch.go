@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/jq"
 )
@@ -33,7 +34,7 @@ const (
 
 // Patch is one operation on one object, checked as far as that goes without the API server. Parse
 // makes them, and nothing changes one after that: a copy shares Object and Data. What kind,
-// namespace and permissions allow is known only to the API server (kube.Patcher).
+// namespace and permissions allow is known only to the API server (Client.ApplyObjectPatches in package kube).
 type Patch struct {
 	Operation  Operation
 	APIVersion string // empty: the preferred version of the kind (K4)
@@ -174,16 +175,8 @@ func (p *Patch) setObject(d patchDocument) error {
 	if err := mapOrText("object", d.Object, &p.Object); err != nil {
 		return err
 	}
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   struct {
-			Namespace    string `json:"namespace"`
-			Name         string `json:"name"`
-			GenerateName string `json:"generateName"`
-		} `json:"metadata"`
-	}
 	// Decoding reports a name that is no text, which a look into the map would take for absent.
+	var head metav1.PartialObjectMetadata
 	text, err := json.Marshal(p.Object)
 	if err == nil {
 		err = json.Unmarshal(text, &head)
@@ -192,8 +185,8 @@ func (p *Patch) setObject(d patchDocument) error {
 		return fmt.Errorf("object: %w", err)
 	}
 	p.APIVersion, p.Kind = head.APIVersion, head.Kind
-	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
-	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
+	p.Namespace, p.Name = head.Namespace, head.Name
+	if p.Operation == Create && p.Name == "" && head.GenerateName != "" {
 		return nil
 	}
 	if err := p.named(); err != nil {
