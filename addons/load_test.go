@@ -258,9 +258,8 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	write(t, root, "modules/015-fresh/values.yaml", "fresh: {a: 5}")
 	write(t, root, "modules/020-web/hooks/a.sh", "#!/bin/bash")
 	last := next
-	if next, err = next.Refresh(dirs(root)); err != nil {
-		t.Fatal(err)
-	}
+	next, err = next.Refresh(dirs(root))
+	must(t, err)
 	expectNames(t, next, "fresh", "web", "dns")
 	if dns := module(t, next, "dns"); dns.Stale() != "" || dns.SameValues(module(t, last, "dns")) {
 		t.Errorf("dns, which is valid again: %+v", dns)
@@ -365,17 +364,15 @@ func TestProblemsOfModules(t *testing.T) {
 
 	write(t, root, "modules/030-dns/", "")
 	write(t, root, "modules/040-db/enabled", "not executable")
-	if tree, err = tree.Refresh(dirs(root)); err != nil {
-		t.Fatal(err)
-	}
+	tree, err = tree.Refresh(dirs(root))
+	must(t, err)
 	want("db", module(t, tree, "db").Problems(), "040-db/enabled is not executable")
 	if got := module(t, tree, "dns").Problems(); len(got) != 2 || !strings.Contains(got[0], "030-dns is ignored") {
 		t.Errorf("dns after a reload: %q", got)
 	}
 	must(t, os.Remove(filepath.Join(root, "modules/030-dns")))
-	if tree, err = tree.Refresh(dirs(root)); err != nil {
-		t.Fatal(err)
-	}
+	tree, err = tree.Refresh(dirs(root))
+	must(t, err)
 	if got := module(t, tree, "dns").Problems(); len(got) != 1 {
 		t.Errorf("dns when the other directory is gone: %q", got)
 	}
@@ -489,9 +486,8 @@ func TestRefreshOfLostContent(t *testing.T) {
 			}
 			for range 2 { // what is refused stays so
 				var err error
-				if tree, err = tree.Refresh(dirs(root)); err != nil {
-					t.Fatal(err)
-				}
+				tree, err = tree.Refresh(dirs(root))
+				must(t, err)
 			}
 			now := module(t, tree, "dns")
 			if !strings.Contains(now.Stale(), c.refused) || (now.Stale() == "") != (c.refused == "") {

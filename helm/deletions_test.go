@@ -30,11 +30,7 @@ func TestUpgradeOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)
 	f.apply(module(t, "simple").with("text", "two"), Upgraded, 2)
-	for _, name := range []string{"stranger", "neighbour", "elsewhere", "kept", "simple-a", "simple-b"} {
-		if f.configMap(name) == nil {
-			t.Errorf("%s is gone", name)
-		}
-	}
+	f.kept("", "stranger", "neighbour", "elsewhere", "kept", "simple-a", "simple-b")
 	told := f.lines("level=WARN", "they stay", "ConfigMap "+f.namespace+"/stranger", "neighbour", "elsewhere", "kept")
 	if len(told) != 1 || strings.Contains(told[0], "nowhere") {
 		t.Errorf("lines about objects that stay: %q\nlog:\n%s", told, f.log)
@@ -49,17 +45,13 @@ func TestUpgradeLogsWhatItDeletes(t *testing.T) {
 -- templates/all.yaml --
 {{ range $i, $e := until (int .Values.many.count) }}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: many-{{ $i }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: many-{{ $i }}}}
 {{ end }}
 `)
 	f.apply(m.with("count", int64(24)), Installed, 1)
 	f.patch("configmaps", "many-23", `{"metadata":{"annotations":{"meta.helm.sh/release-name":null,"meta.helm.sh/release-namespace":null}}}`)
 	f.apply(m.with("count", int64(1)), Upgraded, 2)
-	if f.configMap("many-23") == nil {
-		t.Error("the object that was handed over is deleted")
-	}
+	f.kept("the object that was handed over is deleted", "many-23")
 	if f.configMap("many-22") != nil || f.configMap("many-0") == nil {
 		t.Error("not exactly what left the chart is deleted")
 	}
@@ -105,9 +97,7 @@ metadata: {name: scaler}
 spec: {minReplicas: {{ .Values.scaler.min }}, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: none}}
 {{ end }}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: stays}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: stays}}
 `).with("scales", true).with("min", int64(2))
 	f.apply(m, Installed, 1)
 	f.craft("scaler", 1, func(_ *corev1.Secret, rel *release.Release) { // as an older Kubernetes had it

@@ -12,10 +12,7 @@ func TestApplyLostContent(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "emptied", `
 -- Chart.yaml --
-apiVersion: v2
-name: emptied
-version: 1.0.0
-dependencies: [{name: sub, version: 1.0.0}]
+{apiVersion: v2, name: emptied, version: 1.0.0, dependencies: [{name: sub, version: 1.0.0}]}
 -- values.yaml --
 emptied: {size: 1}
 plain: 2
@@ -27,9 +24,7 @@ plain: 2
 -- ci/values.yaml --
 a: b
 -- charts/sub/Chart.yaml --
-apiVersion: v2
-name: sub
-version: 1.0.0
+{apiVersion: v2, name: sub, version: 1.0.0}
 -- charts/sub/templates/c.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-c}}
 `)
@@ -65,25 +60,17 @@ version: 1.0.0
 		must(t, os.Rename(away, filepath.Join(m.Dir, dir)))
 		f.apply(m, Skipped, 1)
 	}
-	for _, name := range []string{"emptied-a", "emptied-b", "emptied-c"} {
-		if f.configMap(name) == nil {
-			t.Errorf("%s is gone", name)
-		}
-	}
+	f.kept("", "emptied-a", "emptied-b", "emptied-c")
 	for _, name := range []string{"templates/b.yaml", "ci"} {
 		must(t, os.RemoveAll(filepath.Join(m.Dir, name)))
 	}
 	f.restart()
 	f.apply(m, Upgraded, 2)
-	if f.configMap("emptied-b") != nil {
-		t.Error("the object of a template that was removed is still there")
-	}
+	f.gone("the object of a template that was removed is still there", "emptied-b")
 	must(t, os.RemoveAll(filepath.Join(m.Dir, "charts")))
 	write(t, m, "Chart.yaml", "apiVersion: v2\nname: emptied\nversion: 1.0.0\n")
 	f.apply(m, Upgraded, 3)
-	if f.configMap("emptied-c") != nil {
-		t.Error("the object of a subchart that was removed is still there")
-	}
+	f.gone("the object of a subchart that was removed is still there", "emptied-c")
 }
 
 // P8: a link to nothing in a chart is no file that was removed.
@@ -100,9 +87,7 @@ func TestApplyLinkToNothing(t *testing.T) {
 		if err := f.refuse(m, Render); !strings.Contains(err.Error(), "templates/b.yaml") {
 			t.Errorf("with %q: %v", metadata, err)
 		}
-		if f.configMap("linked-b") == nil {
-			t.Error("the object of a template behind a link is gone")
-		}
+		f.kept("the object of a template behind a link is gone", "linked-b")
 		f.uninstall("linked", true)
 	}
 }

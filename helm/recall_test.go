@@ -20,14 +20,9 @@ func (f *fixture) recalls(m Module) bool {
 func TestRecall(t *testing.T) {
 	const chart = `
 -- templates/a.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: recalled}
-data: {text: "{{ .Values.simple.text }}"}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: recalled}, data: {text: "{{ .Values.simple.text }}"}}
 -- templates/b.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: other}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
 `
 	for change, test := range map[string]struct {
 		change   func(f *fixture, m *Module)

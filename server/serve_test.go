@@ -132,9 +132,7 @@ func TestServeAwaitsItsAddress(t *testing.T) {
 	former, err := net.Listen("tcp", server.FreeAddress(t))
 	must(t, err)
 	time.AfterFunc(50*time.Millisecond, func() { _ = former.Close() })
-	if err := server.Serve(t.Context(), former.Addr().String(), http.HandlerFunc(hello), slog.New(slog.DiscardHandler)); err != nil {
-		t.Error(err)
-	}
+	must(t, server.Serve(t.Context(), former.Addr().String(), http.HandlerFunc(hello), slog.New(slog.DiscardHandler)))
 }
 
 // The end of the context ends the server and frees its address; that is no error.
