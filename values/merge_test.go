@@ -44,30 +44,6 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// D6: merging a layer twice changes nothing, the order of brackets does not matter, and layers stay as they are.
-func TestMergeLaws(t *testing.T) {
-	for seed := range uint64(1000) {
-		r := rand.New(rand.NewPCG(seed, 5))
-		a, b, c := any(randomMap(r, 3)), any(randomMap(r, 3)), any(randomMap(r, 3))
-		before := jsonText(t, []any{a, b, c})
-		if got, want := Merge(a, b, b), Merge(a, b); !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d: not idempotent", seed)
-		}
-		if got := Merge(a, a); !reflect.DeepEqual(got, a) {
-			t.Fatalf("seed %d: merging with itself changes", seed)
-		}
-		if got := Merge(a, map[string]any{}, b); !reflect.DeepEqual(got, Merge(a, b)) {
-			t.Fatalf("seed %d: an empty map matters", seed)
-		}
-		if got, want := Merge(Merge(a, b), c), Merge(a, b, c); !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d: layers do not merge one after another", seed)
-		}
-		if jsonText(t, []any{a, b, c}) != before {
-			t.Fatalf("seed %d: a layer was changed", seed)
-		}
-	}
-}
-
 // D7: filling in defaults twice changes nothing, keeps every value that is there, and leaves its argument alone.
 func TestDefaultsLaws(t *testing.T) {
 	filled := 0

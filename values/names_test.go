@@ -1,8 +1,6 @@
 package values
 
 import (
-	"reflect"
-	"slices"
 	"testing"
 )
 
@@ -80,45 +78,6 @@ func TestFlagAndMaintenanceKeys(t *testing.T) {
 	}
 	if !isMaintenance("aMaintenance") || isMaintenance("aEnabled") {
 		t.Error("modes are not recognized")
-	}
-}
-
-// D19
-func TestLookup(t *testing.T) {
-	tree := map[string]any{"a/b": map[string]any{"~c": []any{"x", nil}}, "": 1}
-	for pointer, want := range map[string]any{
-		"": tree, "/a~1b/~0c/0": "x", "/a~1b/~0c/1": nil, "/": 1,
-	} {
-		path, err := splitPointer(pointer)
-		wantError(t, err)
-		if got, ok := lookup(tree, path); !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %v, %t, want %v", pointer, got, ok, want)
-		}
-	}
-	for _, pointer := range []string{"/b", "/a~1b/~0c/2", "/a~1b/~0c/-", "/a~1b/~0c/01", "/a~1b/~0c/0/d"} {
-		if got, ok := lookup(tree, mustPointer(pointer)); ok {
-			t.Errorf("%q: %v, want none", pointer, got)
-		}
-	}
-}
-
-func TestPointerText(t *testing.T) {
-	for text, want := range map[string]pointer{
-		"/a":        {"a"},
-		"/a/b/0/-":  {"a", "b", "0", "-"},
-		"/a~1b/c~0": {"a/b", "c~"},
-		"/~01":      {"~1"},
-		"/a.b/c d":  {"a.b", "c d"},
-		"/ä/%20":    {"ä", "%20"},
-	} {
-		got, err := parsePointer(text)
-		wantError(t, err)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
-		if again := got.String(); again != text {
-			t.Errorf("%s is written as %s", text, again)
-		}
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
 // check validates a tree, given as YAML, as the values of module m.
@@ -322,44 +320,6 @@ func TestDefaults(t *testing.T) {
 			wantError(t, err)
 			wantYAML(t, "merged", section.Merged(), tc.want)
 			wantYAML(t, "the values themselves", tree, before)
-		})
-	}
-}
-
-// What the compiler gets to see.
-func TestTranslate(t *testing.T) {
-	for _, tc := range []struct {
-		name, schema string
-		want         string
-	}{
-		{
-			name:   "keywords without a meaning are left out, D35",
-			schema: "{type: object, title: T, x-doc: d, properties: {a: {type: string, example: e}, b: }}",
-			want:   "{type: object, properties: {a: {type: string}, b: {}}}",
-		}, {
-			name:   "references lead to schemas of the file, D30",
-			schema: "{properties: {a b: {$ref: '#/definitions/x/properties/b'}, c: {$ref: '#/definitions/x'}, d: {$ref: '#/properties/a b'}, f: {$ref: '#'}}, definitions: {x: {title: T, properties: {b: {type: string}}}}}",
-			want: `
-properties: {a b: {$ref: '#/definitions/x/properties/b'}, c: {$ref: '#/definitions/x'}, d: {$ref: '#/properties/a%20b'}, f: {$ref: '#'}}
-definitions: {x: {properties: {b: {type: string}}}}
-`,
-		}, {
-			name:   "every unknown key is a violation of its own, D31",
-			schema: "{additionalProperties: false, properties: {a: false}}",
-			want:   "{additionalProperties: {not: {}}, properties: {a: false}}",
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			root, _ := yamlTree(t, tc.schema).(map[string]any)
-			before := jsonText(t, root)
-			got, err := translate(root, false)
-			wantError(t, err)
-			wantYAML(t, "translated", got, tc.want)
-			_, err = compileAs(jsonschema.Draft2019, []byte(jsonText(t, got)))
-			wantError(t, err)
-			if jsonText(t, root) != before {
-				t.Error("the author's document was changed")
-			}
 		})
 	}
 }
