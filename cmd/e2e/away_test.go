@@ -135,33 +135,21 @@ plainEnabled: true
 -- modules/010-guard/values.yaml --
 guard: {size: small}
 -- modules/010-guard/templates/cm.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: guard}
-data: {size: {{ .Values.guard.size }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: guard}, data: {size: {{ .Values.guard.size }}}}
 ---
 {{- if .Capabilities.APIVersions.Has "side.example.com/v1beta1" }}
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: guarded-by-version}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: guarded-by-version}}
 {{- end }}
 ---
 {{- if .Capabilities.APIVersions.Has "side.example.com/v1beta1/Thing" }}
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: guarded-by-kind}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: guarded-by-kind}}
 {{- end }}
 -- modules/020-things/templates/thing.yaml --
-apiVersion: side.example.com/v1beta1
-kind: Thing
-metadata: {name: thing}
+{apiVersion: side.example.com/v1beta1, kind: Thing, metadata: {name: thing}}
 -- modules/025-more/values.yaml --
 more: {size: small}
 -- modules/025-more/templates/thing.yaml --
-apiVersion: side.example.com/v1beta1
-kind: Thing
-metadata: {name: more}
-spec: {size: {{ .Values.more.size }}}
+{apiVersion: side.example.com/v1beta1, kind: Thing, metadata: {name: more}, spec: {size: {{ .Values.more.size }}}}
 -- modules/030-plain/values.yaml --
 plain: {size: small}
 -- modules/030-plain/templates/cm.yaml --

@@ -121,6 +121,7 @@ func TestLostContentDeletesNothing(t *testing.T) {
 	h.setConfig(map[string]string{"global": "any: change"})
 	o.expect("WARN", "module app: changed on disk, but not in force", "020-app/templates/b.yaml is empty, but it had content")
 	o.expect("converged", "modules=2")
+	expectAll(t, o.command("module", "list", "-o", "json"), "020-app/templates/b.yaml is empty, but it had content; restore it, or remove the file")
 	o.terminate()
 	h.write("modules/020-app/templates/b.yaml", "\n\n")
 	o = h.start()
@@ -139,4 +140,7 @@ func TestLostContentDeletesNothing(t *testing.T) {
 			t.Errorf("%s is gone", name)
 		}
 	}
+	h.remove("modules/020-app/templates/b.yaml") // on purpose
+	h.setConfig(map[string]string{"global": "any: other change"})
+	h.awaitObject(false, "configmaps", "app-b")
 }

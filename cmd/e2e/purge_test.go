@@ -111,10 +111,7 @@ func TestPurgeLeavesData(t *testing.T) {
 	own, kind := h.namespace+"-own", "things."+h.namespace+".example.com"
 	h.write("modules/values.yaml", "webEnabled: true\ndbEnabled: true\n")
 	h.write("modules/020-db/templates/all.yaml", `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: db}
-data: {a: b}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: db}, data: {a: b}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim

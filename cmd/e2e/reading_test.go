@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -108,46 +106,4 @@ func (h *fixture) switchTo(version string) {
 	h.t.Helper()
 	must(h.t, os.Symlink(version, h.path("next")))
 	h.rename("next", "current")
-}
-
-// P8: templates that lost their content delete nothing, at a reload and after a restart; what is removed on purpose
-// goes.
-func TestEmptiedTemplates(t *testing.T) {
-	h := newFixture(t, "web")
-	const other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
-	h.write("modules/010-web/templates/other.yaml", other)
-	o := h.start().ready()
-	uids := func() string { return h.configMapUID("web") + " " + h.configMapUID("other") }
-	before, reloads := uids(), 0
-	reload := func() {
-		t.Helper()
-		reloads++
-		h.setConfig(map[string]string{"global": fmt.Sprintf("any: text%d", reloads)})
-		h.until(fmt.Sprintf("%d reloads", reloads), func() bool { return o.count("converged", "cause=ConfigMap") >= reloads })
-	}
-	old := time.Now().Add(-time.Minute)
-	h.write("modules/010-web/templates/other.yaml", "")
-	must(t, os.Chtimes(h.path("modules/010-web/templates/other.yaml"), old, old))
-	reload()
-	o.expect("changed on disk, but not in force", "010-web/templates/other.yaml is empty, but it had content")
-	expectAll(t, o.command("module", "list", "-o", "json"), "010-web/templates/other.yaml is empty, but it had content; restore it, or remove the file")
-	h.rename("modules/010-web/templates", "templates")
-	reload()
-	o.expect("changed on disk, but not in force", "010-web/templates/ has no files, but it had some")
-	h.rename("templates", "modules/010-web/templates")
-	if now := uids(); now != before {
-		t.Errorf("objects were made again: %s, were %s", now, before)
-	}
-	o.terminate()
-
-	o, reloads = h.start(), 0
-	o.expect("task failed", "templates/other.yaml of the chart in 010-web is empty, but revision 1 was made with its content")
-	h.write("modules/010-web/templates/other.yaml", other)
-	o.ready()
-	if now := uids(); now != before {
-		t.Errorf("objects were made again: %s, were %s", now, before)
-	}
-	h.remove("modules/010-web/templates/other.yaml")
-	reload()
-	h.awaitObject(false, "configmaps", "other")
 }

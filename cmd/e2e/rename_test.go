@@ -27,9 +27,7 @@ aaEnabled: true
 abEnabled: true
 acEnabled: true
 -- modules/010-aa/templates/all.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: shared}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim

@@ -11,10 +11,7 @@ import (
 // everywhere why, and how to allow it. Other modules go on. P1, P1.2, J15.
 func TestUpgradeThatDropsAClaimIsHeld(t *testing.T) {
 	const template = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: db}
-data: {size: {{ .Values.db.size | quote }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: db}, data: {size: {{ .Values.db.size | quote }}}}
 ---
 {{ if .Values.db.GUARD }}
 apiVersion: v1

@@ -135,9 +135,7 @@ func TestValuesSetThatDeletesAsks(t *testing.T) {
 dbEnabled: true
 db: {persistence: true}
 -- modules/005-db/templates/all.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: db}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: db}}
 ---
 {{ if .Values.db.persistence }}
 apiVersion: v1
@@ -186,10 +184,7 @@ if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}
 jq -e .grafana.adminPassword "$CONFIG_VALUES_PATH" >/dev/null && exit
 echo '[{"op": "add", "path": "/grafana/adminPassword", "value": "generated-'$RANDOM$RANDOM'"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"
 -- modules/010-grafana/templates/secret.yaml --
-apiVersion: v1
-kind: Secret
-metadata: {name: grafana}
-stringData: {password: {{ .Values.grafana.adminPassword }}}
+{apiVersion: v1, kind: Secret, metadata: {name: grafana}, stringData: {password: {{ .Values.grafana.adminPassword }}}}
 `)
 	o := h.start().ready()
 	awaitOther := func(than string) (password string) {

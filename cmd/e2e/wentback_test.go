@@ -19,10 +19,7 @@ web: {size: small}
 name: web
 version: 1.0.0
 -- modules/010-web/templates/cm.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: web}
-data: {size: {{ .Values.web.size }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {size: {{ .Values.web.size }}}}
 -- modules/010-web/hooks/watch.sh --
 #!/usr/bin/env bash
 set -euo pipefail
