@@ -276,9 +276,8 @@ func TestEmptyRoots(t *testing.T) {
 	}
 	write(t, root, "none/b/", "")
 	must(t, os.Remove(filepath.Join(root, "same", "a")))
-	if tree, err = tree.Refresh(d); err != nil {
-		t.Fatal(err)
-	}
+	tree, err = tree.Refresh(d)
+	must(t, err)
 	if want := at("same", "files"); !slices.Equal(tree.Empty, want) {
 		t.Errorf("later empty are %q, want %q", tree.Empty, want)
 	}

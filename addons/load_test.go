@@ -1,6 +1,7 @@
 package addons_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -258,9 +259,8 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	write(t, root, "modules/015-fresh/values.yaml", "fresh: {a: 5}")
 	write(t, root, "modules/020-web/hooks/a.sh", "#!/bin/bash")
 	last := next
-	if next, err = next.Refresh(dirs(root)); err != nil {
-		t.Fatal(err)
-	}
+	next, err = next.Refresh(dirs(root))
+	must(t, err)
 	expectNames(t, next, "fresh", "web", "dns")
 	if dns := module(t, next, "dns"); dns.Stale() != "" || dns.SameValues(module(t, last, "dns")) {
 		t.Errorf("dns, which is valid again: %+v", dns)
@@ -365,17 +365,15 @@ func TestProblemsOfModules(t *testing.T) {
 
 	write(t, root, "modules/030-dns/", "")
 	write(t, root, "modules/040-db/enabled", "not executable")
-	if tree, err = tree.Refresh(dirs(root)); err != nil {
-		t.Fatal(err)
-	}
+	tree, err = tree.Refresh(dirs(root))
+	must(t, err)
 	want("db", module(t, tree, "db").Problems(), "040-db/enabled is not executable")
 	if got := module(t, tree, "dns").Problems(); len(got) != 2 || !strings.Contains(got[0], "030-dns is ignored") {
 		t.Errorf("dns after a reload: %q", got)
 	}
 	must(t, os.Remove(filepath.Join(root, "modules/030-dns")))
-	if tree, err = tree.Refresh(dirs(root)); err != nil {
-		t.Fatal(err)
-	}
+	tree, err = tree.Refresh(dirs(root))
+	must(t, err)
 	if got := module(t, tree, "dns").Problems(); len(got) != 1 {
 		t.Errorf("dns when the other directory is gone: %q", got)
 	}
@@ -489,9 +487,8 @@ func TestRefreshOfLostContent(t *testing.T) {
 			}
 			for range 2 { // what is refused stays so
 				var err error
-				if tree, err = tree.Refresh(dirs(root)); err != nil {
-					t.Fatal(err)
-				}
+				tree, err = tree.Refresh(dirs(root))
+				must(t, err)
 			}
 			now := module(t, tree, "dns")
 			if !strings.Contains(now.Stale(), c.refused) || (now.Stale() == "") != (c.refused == "") {
@@ -549,4 +546,163 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+const innerChart = "modules/010-web-app/chart/Chart.yaml"
+
+// A21: module.yaml is read strictly, and all mistakes are named with the fix.
+func TestModuleFile(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		innerChart:                        "",
+		"modules/010-web-app/module.yaml": "namespace: web\nwaitFor: [plain]\nchart: {repository: 'https://charts.example.com', name: web, version: 1.2.3, digest: 'sha256:0'}\n",
+		"modules/020-plain/module.yaml":   "# nothing yet\n",
+	})
+	want := addons.ModuleFile{Namespace: "web", Waits: true, Chart: addons.ChartSource{Repository: "https://charts.example.com", Name: "web", Version: "1.2.3", Digest: "sha256:0"}}
+	if got := module(t, tree, "web-app").File; got != want {
+		t.Errorf("got %+v", got)
+	}
+	if got := module(t, tree, "plain").File; got != (addons.ModuleFile{}) {
+		t.Errorf("an empty file says %+v", got)
+	}
+	for content, wants := range map[string][]string{
+		"namspace: web":                       {"namspace is not a known key; did you mean namespace?"},
+		"releases: 1":                         {"releases is not a known key; known are chart, namespace"},
+		"chart: {Version: '1', namo: a}":      {"chart.Version is not a known key; did you mean version?", "chart.namo is not a known key; did you mean name?"},
+		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a string, is an integer", "chart.version must be a string, is "},
+		"namespace: My_Web":                   {`namespace must match the pattern ^[a-z0-9]`, `is "My_Web"`},
+		"namespace: ''":                       {"namespace must match the pattern"},
+		"chart: web":                          {"chart must be a map, is a string"},
+		"- namespace":                         {"the file must be a map, is a list"},
+		"namespace: [":                        {"line 1"},
+	} {
+		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/module.yaml": content})
+		for _, part := range append(wants, "010-web-app/module.yaml: ") {
+			if !strings.Contains(got, part) {
+				t.Errorf("%q: got %q, want %q", content, got, part)
+			}
+		}
+	}
+}
+
+// A20: a module has one chart, and a whole one.
+func TestTwoCharts(t *testing.T) {
+	for _, name := range []string{"Chart.yaml", "templates/a.yaml", "crds/a.yaml", "charts/a.tgz"} {
+		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/" + name: ""})
+		top, _, _ := strings.Cut(name, "/")
+		if !strings.Contains(got, "010-web-app/"+top+" is not used, because the chart of the module is in 010-web-app/chart; ") || !strings.Contains(got, "remove it") {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if got := loadError(t, map[string]string{"modules/010-web-app/chart/": ""}); !strings.Contains(got, "chart is the directory of an unchanged chart, but it has no Chart.yaml") {
+		t.Errorf("an empty chart/: %q", got)
+	}
+	if got := loadError(t, map[string]string{"modules/010-web-app/module.yaml": "chart: {name: web}"}); !strings.Contains(got, "restore the chart") {
+		t.Errorf("chart/ is gone: %q", got)
+	}
+	tree, _ := load(t, map[string]string{"modules/010-web-app/templates/a.yaml": "", "modules/010-web-app/chart/a.png": ""})
+	if path, _ := module(t, tree, "web-app").Defaults(); path != "" {
+		t.Errorf("a directory of a chart counts as chart/: %s", path)
+	}
+}
+
+// A20: keys of values.yaml that no one reads are named, with where they belong.
+func TestUnreadValues(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		innerChart:                        "",
+		"modules/010-web-app/values.yaml": "webApp: {a: 1}\nwebAppEnabled: true\nwebAppMaintenance: ''\nglobal: {a: 1}\nreplicaCount: 3\nweb-app: {b: 1}\nwebapp: {}\nwebApEnabled: true\n",
+	})
+	const lies = " is not read, because the chart of the module is in chart/; "
+	expectWarnings(t, tree, "010-web-app/values.yaml: key replicaCount"+lies+"the values of the chart belong under webApp; move it there",
+		"key web-app"+lies+"did you mean webApp?", "key webApEnabled"+lies+"did you mean webAppEnabled?", "key webapp"+lies+"did you mean webApp?")
+	if got := len(module(t, tree, "web-app").Problems()); got != 4 {
+		t.Errorf("%d problems, want 4", got)
+	}
+}
+
+// A20: the values of the chart are read when somebody asks.
+func TestDefaultsOfChart(t *testing.T) {
+	tree, root := load(t, map[string]string{innerChart: ""})
+	shown, read := module(t, tree, "web-app").Defaults()
+	if want := "010-web-app/chart/values.yaml"; shown != want {
+		t.Errorf("the file is called %s, want %s", shown, want)
+	}
+	if got, err := read(); err != nil || got != nil {
+		t.Errorf("without a values.yaml: %v, %v", got, err)
+	}
+	write(t, root, "modules/010-web-app/chart/values.yaml", "a: [")
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), shown) {
+		t.Errorf("a broken values.yaml: %v", err)
+	}
+	write(t, root, "modules/010-web-app/chart/values.yaml", "a: 1\n")
+	if got, err := read(); err != nil || got.(map[string]any)["a"] != int64(1) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// H1, J12: a chart that can never be installed is a problem of its module; without a chart there is nothing to install.
+func TestChartsThatCannotBeInstalled(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		"modules/010-lib/Chart.yaml":         "apiVersion: v2\nname: lib\nversion: 1.0.0\ntype: library\n",
+		"modules/020-inner/chart/Chart.yaml": "apiVersion: v2\nname: lib\nversion: 1.0.0\ntype: library\n",
+		"modules/030-app/Chart.yaml":         "apiVersion: v2\nname: app\nversion: 1.0.0\ntype: application\n",
+	})
+	want := map[string]string{"lib": "010-lib/Chart.yaml has type library", "inner": "020-inner/chart/Chart.yaml has type library"}
+	for _, m := range tree.Modules {
+		problems := strings.Join(m.Problems(), "; ")
+		if !strings.Contains(problems, want[m.Name]) || (problems == "") != (want[m.Name] == "") {
+			t.Errorf("module %s: %q, want %q", m.Name, problems, want[m.Name])
+		}
+	}
+}
+
+// P8: what changes below the directories is noticed: files, new directories and what comes in them, and links that are
+// pointed at another tree, whether the root lies behind one, as with git-sync, or its files do, as in projected volumes.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o600)
+		}
+		must(t, err)
+	}
+	for _, name := range []string{"one/modules/010-a/values.yaml", "two/modules/010-a/values.yaml", "volume/..1/values.yaml", "volume/..2/values.yaml", "global/h.sh"} {
+		write(name, "a: {}")
+	}
+	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
+	link := func(target, path string) {
+		t.Helper()
+		must(t, os.Symlink(target, path+"-new"))
+		must(t, os.Rename(path+"-new", path))
+	}
+	link("one", at("current"))
+	link("..1", at("volume", "..data"))
+	link("..data/values.yaml", at("volume", "values.yaml"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	noticed := make(chan struct{}, 100)
+	dirs := addons.Dirs{Modules: []string{at("current", "modules"), at("volume")}, Global: at("global")}
+	addons.Watch(ctx, dirs, addons.Often, func() { noticed <- struct{}{} })
+	notices := func(what string) {
+		t.Helper()
+		select {
+		case <-noticed:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s is not noticed", what)
+		}
+	}
+	write("one/modules/020-b/templates/x.yaml", "a")
+	notices("a new directory")
+	write("global/h.sh", "#!/bin/sh")
+	notices("a global hook")
+	link("..2", at("volume", "..data"))
+	notices("a link of a projected volume")
+	link("two", at("current"))
+	notices("a link above the root")
+	write("two/modules/010-a/hooks/h.sh", "x")
+	notices("a file behind the new link")
 }

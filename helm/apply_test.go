@@ -2,8 +2,11 @@ package helm
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,9 +87,7 @@ func TestApplyFeatures(t *testing.T) {
 	if got := f.configMap("features-sub"); got["word"] != "from-parent" || got["zone"] != "z1" {
 		t.Errorf("subchart = %v", got)
 	}
-	if f.configMap("features-extra") != nil {
-		t.Error("the disabled subchart was installed")
-	}
+	f.gone("the disabled subchart was installed", "features-extra")
 	f.restart()
 	f.apply(m, Skipped, 1)
 	f.apply(m, Skipped, 1) // the loaded chart is not changed by its use
@@ -291,14 +293,9 @@ func unstableByChance(f *fixture) {
 -- templates/_helpers.tpl --
 {{- define "word" }}{{ randAlphaNum 20 }}{{ end }}
 -- templates/steady.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: steady}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: steady}}
 -- templates/random.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: random}
-data: {word: "{{ include "word" . }}"}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: random}, data: {word: "{{ include "word" . }}"}}
 `)
 	f.apply(m, Installed, 1)
 	f.apply(m, Skipped, 1) // the render is remembered
@@ -376,9 +373,8 @@ func TestApplyLegacyChecksum(t *testing.T) {
 		rel.Config[legacyChecksumKey] = s.Labels[ChecksumLabel]
 		delete(s.Labels, ChecksumLabel)
 		delete(s.Labels, revisionLabel)
-		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
-			t.Fatal(err)
-		}
+		s.Data["release"], err = new(encoder).encode(rel)
+		must(t, err)
 	})
 	f.apply(m, Skipped, 1)
 	f.restart()
@@ -392,10 +388,7 @@ func TestApplyNewKind(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "newkind", strings.ReplaceAll(`
 -- templates/a.yaml --
-apiVersion: GROUP/v1
-kind: Thing
-metadata: {name: thing}
-spec: {size: {{ .Values.newkind.size }}}
+{apiVersion: GROUP/v1, kind: Thing, metadata: {name: thing}, spec: {size: {{ .Values.newkind.size }}}}
 -- templates/b.yaml --
 apiVersion: v1
 kind: ConfigMap
@@ -449,5 +442,144 @@ func TestApplyConcurrently(t *testing.T) {
 	}
 	for _, name := range names {
 		f.wantRevisions(name, "1 deployed")
+	}
+}
+
+// M7, H7: the definitions in crds/ of a chart are not Helm's business, at no install.
+func TestApplySkipsCRDs(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "definer", `
+-- crds/things.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.`+groupOf(f.namespace)+`}
+spec:
+  group: `+groupOf(f.namespace)+`
+  scope: Namespaced
+  names: {plural: things, kind: Thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+-- templates/a.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: definer}}
+`)
+	f.apply(m, Installed, 1)
+	if _, err := f.crds().Get(f.Context(), "things."+groupOf(f.namespace), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Helm has installed the definition: %v", err)
+	}
+}
+
+// noise is text that cannot be packed.
+func noise(size int) string {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	data := make([]byte, size*3/4)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+// A manifest that no record can hold is refused before anything is applied, with what to
+// do; large files of the chart that no object shows do not count.
+func TestApplyTooLargeRecord(t *testing.T) {
+	if raced {
+		t.Skip("make test plays it without the race detector")
+	}
+	f := start(t)
+	m := moduleOf(t, "large", "-- Chart.yaml --\napiVersion: v2\nname: large\nversion: 1.0.0\n-- templates/all.yaml --\n"+
+		"{{ range $i := until (int .Values.large.count) }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-{{ $i }}}\ndata: {text: {{ $.Files.Get (printf \"files/%d\" $i) | quote }}}\n{{ end }}\n")
+	for i := range 4 {
+		write(t, m, fmt.Sprintf("files/%d", i), noise(600_000)+fmt.Sprint(i))
+	}
+	err := f.refuse(m.with("count", int64(2)), Invalid)
+	wantError(t, err, "split the module")
+	f.wantRevisions("large")
+	f.gone("objects were applied without a record", "large-0")
+	f.apply(m.with("count", int64(1)), Installed, 1)
+	wantError(t, f.refuse(m.with("count", int64(2)), Invalid), "split the module")
+	f.wantRevisions("large", "1 deployed")
+	f.apply(m.with("count", int64(1)), Skipped, 1)
+}
+
+// operationsOf applies a module and returns what Began was told, failures marked.
+func (f *fixture) operationsOf(m Module) []string {
+	f.Helper()
+	f.caughtUp()
+	var ended []string
+	m.Began = func(o Operation) func(error) {
+		return func(err error) { ended = append(ended, fmt.Sprint(o, map[bool]string{true: " failed"}[err != nil])) }
+	}
+	_, err := f.client.Apply(f.Context(), m)
+	if failed := slices.ContainsFunc(ended, func(o string) bool { return o[len(o)-1] == 'd' }); failed != (err != nil) {
+		f.Errorf("operations %q, but Apply says %v", ended, err)
+	}
+	return ended
+}
+
+// I2: the operations that helm_operation_seconds measures.
+func TestOperationsAreTold(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	wants := func(what string, m Module, want ...string) {
+		t.Helper()
+		if got := f.operationsOf(m); !slices.Equal(got, want) {
+			t.Errorf("%s: told %q, want %q", what, got, want)
+		}
+	}
+	wants("install", m, "template", "check-upgrade", "upgrade")
+	wants("nothing to do", m, "template", "check-upgrade")
+	m = m.with("text", "two")
+	wants("upgrade", m, "template", "check-upgrade", "upgrade")
+	f.setStatus("simple", 2, "pending-upgrade")
+	f.restart()
+	wants("an interrupted revision", m, "template", "check-upgrade", "fallback", "upgrade")
+	if got := f.apply(m, Skipped, 3); got.ChartVersion == "" {
+		t.Error("the version of the chart is not told")
+	}
+	write(t, m, "templates/broken.yaml", "a: {{ .Values.none.deeper }}\n")
+	wants("a chart that does not render", m, "template failed")
+}
+
+// helm.sh/resource-policy: keep. What a chart wants to keep stays when it leaves the chart,
+// when a failed revision is repaired and when the release goes; a later install takes it
+// over with its content.
+func TestApplyKeeps(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "keeper", `
+-- templates/all.yaml --
+{{ range .Values.keeper.kept }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ . }}, annotations: {helm.sh/resource-policy: keep}}
+data: {text: chart}
+{{ end }}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: {{ .Values.keeper.port }}}]}}
+`)
+	broken, fixed := m.with("port", int64(-1)), m.with("port", int64(80))
+	there := func(when string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if f.configMap(name) == nil {
+				t.Errorf("%s: %s is gone", when, name)
+			}
+		}
+	}
+	f.refuse(broken.with("kept", []any{"one", "two"}), Invalid)
+	f.apply(fixed.with("kept", []any{"one"}), Installed, 1)
+	there("after a failed first install", "one", "two")
+	f.refuse(broken.with("kept", []any{"one", "three"}), Invalid)
+	f.apply(fixed.with("kept", []any{"one"}), Upgraded, 3)
+	there("after a failed upgrade", "one", "three")
+	f.apply(fixed.with("kept", []any{}), Upgraded, 4)
+	there("after it left the chart", "one")
+	f.deleteConfigMap("one")
+	f.apply(fixed.with("kept", []any{}), Skipped, 4) // it is not missed
+	f.apply(fixed.with("kept", []any{"one"}), Upgraded, 5)
+	f.uninstall("keeper", true)
+	there("after the uninstall", "one", "two", "three")
+	f.patch("configmaps", "one", `{"data":{"own":"kept"}}`)
+	f.apply(fixed.with("kept", []any{"one", "two"}), Installed, 1)
+	if data := f.configMap("one"); data["text"] != "chart" || data["own"] != "kept" {
+		t.Errorf("what was kept is not taken over as it is: %v", data)
 	}
 }

@@ -25,14 +25,9 @@ kind: Pod
 metadata: {name: once}
 spec: {restartPolicy: OnFailure, containers: [{name: a, image: none}]}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: flow, annotations: {addon-operator/ends: "true"}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: flow, annotations: {addon-operator/ends: "true"}}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: stays}
-data: {text: {{ .Values.ending.text | quote }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: stays}, data: {text: {{ .Values.ending.text | quote }}}}
 `
 
 // end deletes what has done its work, as its controllers do.

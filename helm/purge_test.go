@@ -35,9 +35,8 @@ func (f *fixture) craft(name string, version int, change func(s *corev1.Secret, 
 		rel, err := decodeRelease(s.Data["release"])
 		must(f, err)
 		change(s, rel)
-		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
-			f.Fatal(err)
-		}
+		s.Data["release"], err = new(encoder).encode(rel)
+		must(f, err)
 	})
 }
 
@@ -74,9 +73,7 @@ func TestPurgeOnlyOurs(t *testing.T) {
 		t.Errorf("plan of a purge: %+v, %v", p, err)
 	}
 	f.wantRevisions("vault", "1 deployed")
-	if f.configMap("vault-a") == nil {
-		t.Error("an object of a person's release is gone")
-	}
+	f.kept("an object of a person's release is gone", "vault-a")
 	if log := f.log.String(); !strings.Contains(log, "it was not installed by an addon-operator") {
 		t.Errorf("the log does not say that the release is left alone:\n%s", log)
 	}
@@ -112,33 +109,21 @@ func TestPurgeOnlyOurs(t *testing.T) {
 	f.wantOurs("simple")
 	f.purge("simple", true)
 	f.wantRevisions("simple")
-	if f.configMap("simple-a") != nil {
-		t.Error("an object of the adopted release is left")
-	}
+	f.gone("an object of the adopted release is left", "simple-a")
 }
 
 // harm is what a crafted record adds to a release: objects of others, and a hook.
 const harm = `
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: stranger}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: stranger}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: neighbour}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: neighbour}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: elsewhere}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: nowhere}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: nowhere}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: kept}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}}
 `
 
 // crafted is a release whose record names strangers' objects and brings a hook.
@@ -169,16 +154,8 @@ func crafted(f *fixture) {
 func wantHarmless(f *fixture) {
 	f.Helper()
 	f.wantRevisions("simple")
-	for _, name := range []string{"stranger", "neighbour", "elsewhere", "kept"} {
-		if f.configMap(name) == nil {
-			f.Errorf("%s is gone", name)
-		}
-	}
-	for _, name := range []string{"simple-a", "simple-b"} {
-		if f.configMap(name) != nil {
-			f.Errorf("%s is left", name)
-		}
-	}
+	f.kept("", "stranger", "neighbour", "elsewhere", "kept")
+	f.gone("", "simple-a", "simple-b")
 	var told []string
 	for line := range strings.Lines(f.log.String()) {
 		if strings.Contains(line, "they stay") {
@@ -210,9 +187,7 @@ func TestPurgeOfCraftedRecord(t *testing.T) {
 	expectText(t, "plan of a purge", verbs(p.Changes), "delete ConfigMap simple-a, delete ConfigMap simple-b")
 	f.purge("simple", true)
 	wantHarmless(f)
-	if f.configMap("hooked") != nil {
-		t.Error("a hook of a purged release has run")
-	}
+	f.gone("a hook of a purged release has run", "hooked")
 }
 
 // P2.2, P2.3, H12, H14: the delete of a module runs the hooks that its chart has, and not those that only a record
@@ -241,9 +216,7 @@ func TestUninstallOfCraftedRecord(t *testing.T) {
 		t.Fatalf("uninstall: %v, %v", existed, err)
 	}
 	wantHarmless(f)
-	if f.configMap("hooked") != nil {
-		t.Error("a hook that only the record has ran")
-	}
+	f.gone("a hook that only the record has ran", "hooked")
 	if got := f.configMap("of-chart")["from"]; got != "chart" {
 		t.Errorf("the hook of the chart is from %q", got)
 	}
@@ -254,9 +227,7 @@ func TestUninstallNeedsTheDeleteHooks(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "guarded", `
 -- templates/all.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: guarded}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: guarded}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -266,9 +237,7 @@ data: {account: {{ required "the account is unknown" .Values.guarded.account }}}
 	known := m.with("account", "one")
 	f.apply(known, Installed, 1)
 	wantError(t, second(f.client.Uninstall(t.Context(), m)), "the account is unknown")
-	if f.configMap("guarded") == nil {
-		t.Error("an object is gone")
-	}
+	f.kept("an object is gone", "guarded")
 	f.wantRevisions("guarded", "1 deployed")
 	must(t, second(f.client.Uninstall(t.Context(), known)))
 	if f.configMap("guard")["account"] != "one" || f.configMap("guarded") != nil {

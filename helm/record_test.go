@@ -51,13 +51,9 @@ kind: ConfigMap
 metadata: {name: {{ include "name" . }}}
 data: {file: {{ .Files.Get "files/data.txt" | quote }}, million: {{ .Values.million | quote }}}
 -- templates/hook.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: hook, annotations: {helm.sh/hook: "pre-install,post-upgrade"}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: hook, annotations: {helm.sh/hook: "pre-install,post-upgrade"}}}
 -- templates/tests/test.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: test, annotations: {helm.sh/hook: test}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: test, annotations: {helm.sh/hook: test}}}
 -- templates/NOTES.txt --
 Notes.
 `

@@ -3,6 +3,7 @@ package helm
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,9 +41,7 @@ func TestApplyAfterKill(t *testing.T) {
 			f.setStatus("simple", 1, status)
 			f.deleteConfigMap("simple-b")
 			f.apply(m, Installed, 1) // the remembered state is not trusted
-			if f.configMap("simple-b") == nil {
-				t.Error("simple-b is absent")
-			}
+			f.kept("simple-b is absent", "simple-b")
 			f.apply(m, Skipped, 1)
 			f.wantRevisions("simple", "1 deployed")
 		})
@@ -68,21 +67,13 @@ metadata: {name: data}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 {{ end }}
 -- templates/config.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: config}
-data: {{ toYaml .Values.first.data | nindent 2 }}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: config}, data: {{ toJson .Values.first.data }}}
 -- templates/dropped.yaml --
 {{ if .Values.first.dropped }}
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: dropped}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: dropped}}
 {{ end }}
 -- templates/service.yaml --
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {ports: [{port: {{ .Values.first.port }}}]}
+{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: {{ .Values.first.port }}}]}}
 `)
 	m = m.with("claim", true).with("dropped", true).with("data", map[string]any{"a": "1", "b": "2"})
 	broken := m.with("port", int64(-1))
@@ -96,15 +87,11 @@ spec: {ports: [{port: {{ .Values.first.port }}}]}
 
 	fixed := m.with("port", int64(80)).with("dropped", false).with("claim", false).with("data", map[string]any{"a": "1"})
 	f.apply(fixed, Installed, 1)
-	if f.configMap("hook") == nil {
-		t.Error("the pre-install hook did not run again")
-	}
+	f.kept("the pre-install hook did not run again", "hook")
 	if data := f.configMap("config"); len(data) != 1 {
 		t.Errorf("config = %v: a field of the failed revision stays", data)
 	}
-	if f.configMap("dropped") != nil {
-		t.Error("an object that left the chart stays")
-	}
+	f.gone("an object that left the chart stays", "dropped")
 	if f.claim("data") != claim {
 		t.Error("the claim was deleted, and its data with it")
 	}
@@ -129,15 +116,10 @@ func TestApplyAfterFailedUpgrade(t *testing.T) {
 -- templates/a.yaml --
 {{ range .Values.orphans.names }}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: {{ . }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ . }}}}
 {{ end }}
 ---
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {ports: [{port: {{ .Values.orphans.port }}}]}
+{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: {{ .Values.orphans.port }}}]}}
 `).with("port", int64(80)).with("names", []any{"one"})
 	f.apply(m, Installed, 1)
 	f.refuse(m.with("port", int64(-1)).with("names", []any{"one", "two"}), Invalid)
@@ -145,9 +127,7 @@ spec: {ports: [{port: {{ .Values.orphans.port }}}]}
 		t.Fatal("the failed upgrade did not create its object; the test proves nothing")
 	}
 	f.apply(m.with("names", []any{"one", "three"}), Upgraded, 3)
-	if f.configMap("two") != nil {
-		t.Error("the object of the failed revision stays")
-	}
+	f.gone("the object of the failed revision stays", "two")
 	f.refuse(m.with("port", int64(-1)).with("names", []any{"four"}), Invalid)
 	f.uninstall("orphans", true)
 	for _, name := range []string{"one", "three", "four"} {
@@ -196,19 +176,11 @@ func TestApplySameObject(t *testing.T) {
 	f.apply(m, Installed, 1)
 	second := moduleOf(t, "second", `
 -- templates/all.yaml --
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: made-first}
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: made-first}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: simple-a}
-data: {text: second}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: simple-a}, data: {text: second}}
 ---
-apiVersion: v1
-kind: Service
-metadata: {name: later}
-spec: {ports: [{port: 80}]}
+{apiVersion: v1, kind: Service, metadata: {name: later}, spec: {ports: [{port: 80}]}}
 `)
 	err := f.refuse(second, Foreign)
 	wantError(t, err, "release second: ", "simple-a belongs to release simple in namespace "+f.namespace, "remove it from one of the two charts")
@@ -259,9 +231,7 @@ func TestApplyCorruptedRecord(t *testing.T) {
 		f.editRecord("simple", 2, corrupt)
 		f.uninstall("simple", true)
 		f.wantRevisions("simple")
-		if f.configMap("simple-a") != nil {
-			t.Error("simple-a stays")
-		}
+		f.gone("simple-a stays", "simple-a")
 	})
 }
 
@@ -327,14 +297,9 @@ func TestApplyCancelled(t *testing.T) {
 	f.restart()
 	m := moduleOf(t, "many", `
 -- templates/a.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: first}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}
 ---
-apiVersion: v1
-kind: Service
-metadata: {name: later}
-spec: {ports: [{port: 80}]}
+{apiVersion: v1, kind: Service, metadata: {name: later}, spec: {ports: [{port: 80}]}}
 `)
 	_, err := f.client.Apply(ctx, m)
 	var problem *Error
@@ -391,5 +356,114 @@ func TestUninstall(t *testing.T) {
 		f.uninstall("simple", true)
 		f.wantRevisions("simple")
 		f.apply(m, Installed, 1)
+	}
+}
+
+// answering is a transport that answers some requests itself, as long as it is on.
+func (f *fixture) answering(method, path string, code int, on *atomic.Bool) {
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !on.Load() || r.Method != method || !strings.HasSuffix(r.URL.Path, path) {
+				return next.RoundTrip(r)
+			}
+			return &http.Response{
+				StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+				Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}")),
+			}, nil
+		})
+	}
+	f.restart()
+}
+
+// The deletion of a record is answered, but not done, as by a broken proxy: the next install finds the record, reads
+// it, and continues from it. H8.
+func TestRecordThatWasNotDeleted(t *testing.T) {
+	f := start(t)
+	var on atomic.Bool
+	f.answering(http.MethodDelete, "/secrets/sh.helm.release.v1.simple.v1", http.StatusOK, &on)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	on.Store(true)
+	f.uninstall("simple", true)
+	wantError(t, second(f.client.Apply(t.Context(), m)), "already exists")
+	on.Store(false)
+	if outcome, err := f.client.Apply(t.Context(), m); err != nil {
+		t.Errorf("the next attempt: %+v, %v", outcome, err)
+	}
+	f.kept("its object is absent", "simple-a")
+}
+
+// guarded makes a password once, and wants it back at an upgrade.
+const guarded = `
+-- templates/secret.yaml --
+{{- $known := (lookup "v1" "ConfigMap" .Release.Namespace "guarded").data }}
+{{- if and .Release.IsUpgrade (not $known) }}{{ fail "PASSWORDS ERROR: give the current password" }}{{ end }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guarded}
+data: {password: {{ $known | default dict | dig "password" (randAlphaNum 10) | quote }}}
+`
+
+// A chart that makes a password once, and wants it at an upgrade, can be installed, and is left alone from then on.
+func TestApplyPasswordOfTheInstallation(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "guarded", guarded)
+	if shown, err := f.client.Show(t.Context(), m); err != nil || len(shown) != 1 {
+		t.Errorf("shown are %v, %v", shown, err)
+	}
+	f.apply(m, Installed, 1)
+	password := f.configMap("guarded")["password"]
+	f.apply(m, Skipped, 1)
+	f.restart()
+	f.apply(m, Skipped, 1)
+	if got := f.configMap("guarded")["password"]; got != password {
+		t.Errorf("password %q, then %q", password, got)
+	}
+	f.deleteConfigMap("guarded")
+	f.restart()
+	wantError(t, f.refuse(m, Render), "PASSWORDS ERROR")
+}
+
+// H8, H9: a chart that refuses upgrades without the password of its installation is installed after one that did not
+// come to the password, and after one that was uninstalled, also by an operator that starts again.
+func TestApplyPasswordOfAnInstallationThatNeverWas(t *testing.T) {
+	for _, status := range []string{"pending-install", "failed", "uninstalled"} {
+		for name, again := range map[string]func(*fixture){"restarted": (*fixture).restart, "known": (*fixture).caughtUp} {
+			t.Run(status+" and "+name, func(t *testing.T) {
+				f := start(t)
+				m := moduleOf(t, "guarded", guarded)
+				f.apply(m, Installed, 1)
+				f.setStatus("guarded", 1, status)
+				f.deleteConfigMap("guarded")
+				again(f)
+				want := 1
+				if status == "uninstalled" {
+					want = 2
+				}
+				f.apply(m, Installed, want)
+				f.apply(m, Skipped, want)
+				if f.configMap("guarded")["password"] == "" {
+					t.Error("there is no password")
+				}
+			})
+		}
+	}
+}
+
+// A deployed release remains one while its records are not known, or doubted: it is not rendered as for an
+// installation, with another password.
+func TestShowPasswordOfADoubtedRelease(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "guarded", guarded)
+	f.apply(m, Installed, 1)
+	f.deleteConfigMap("guarded")
+	for name, doubt := range map[string]func(){
+		"not listed": func() { f.blind = true; f.restart() },
+		"doubted":    func() { f.client.root.records.doubt("guarded") },
+	} {
+		doubt()
+		if shown, err := f.client.Show(t.Context(), m); err == nil || !strings.Contains(err.Error(), "PASSWORDS ERROR") {
+			t.Errorf("%s: shown are %v, %v", name, shown, err)
+		}
 	}
 }

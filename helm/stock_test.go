@@ -125,9 +125,7 @@ func besideStock(t *testing.T, f *fixture) {
 // differential is a chart whose objects and fields come and go with its values.
 const differential = `
 -- Chart.yaml --
-apiVersion: v2
-name: diff
-version: 1.0.0
+{apiVersion: v2, name: diff, version: 1.0.0}
 -- templates/all.yaml --
 {{ range $name, $data := .Values.diff.maps }}
 ---

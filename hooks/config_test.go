@@ -1,19 +1,26 @@
 package hooks
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"addon-operator/testkit/golden"
-
+	"github.com/santhosh-tekuri/jsonschema/v5"
 	"golang.org/x/tools/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/golden"
 )
 
 // everyField is a configuration of a module hook that uses each field of C10, C11 and C15.
@@ -212,9 +219,7 @@ func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
 			_, err := ParseConfig(Module, []byte(test.printed))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one that says %q", err, test.want)
-			}
+			wantError(t, err, test.want)
 		})
 	}
 }
@@ -301,9 +306,7 @@ kubernetes:
 			t.Errorf("texts of binding %+v", got)
 		}
 		_, err := ParseConfig(Module, []byte(`{"configVersion": "v1", "schedule": [{"crontab": "@daily", "allowFailure": "yes"}]}`))
-		if err == nil || !strings.Contains(err.Error(), "schedule[0].allowFailure: must be a boolean, is a string") {
-			t.Errorf("in quotes: error %v", err)
-		}
+		wantError(t, err, "schedule[0].allowFailure: must be a boolean, is a string")
 	})
 	t.Run("one of the settings alone (C10)", func(t *testing.T) {
 		config := parse(t, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionMinInterval": "1m"}}`)
@@ -343,9 +346,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 		for _, scope := range []Scope{Global, Module} {
 			for _, version := range []string{"", `"configVersion": "v1", `} {
 				_, err := ParseConfig(scope, []byte(`{`+version+`"onStartup": 1, "`+binding+`": [{"name": "a.example.com"}]}`))
-				if err == nil || !strings.Contains(err.Error(), binding+": is a webhook, and webhooks are not served; see docs/hooks.md") {
-					t.Errorf("%s in a %s hook with %q: error %v", binding, scope, version, err)
-				}
+				wantError(t, err, binding+": is a webhook, and webhooks are not served; see docs/hooks.md")
 			}
 		}
 	}
@@ -380,5 +381,414 @@ func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
 	_, err = ParseConfig(Module, []byte(strings.ReplaceAll(strings.ReplaceAll(config.String(), "2000000", "2"), strings.Repeat("k", 1000)+": 1\n", "")))
 	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "is not the name of a kubernetes binding of this hook") {
 		t.Errorf("%d bytes: %.2000s", len(fmt.Sprint(err)), err)
+	}
+}
+
+func TestByOrder(t *testing.T) {
+	hook := func(name string, orders map[BindingType]float64) Hook {
+		return Hook{File: File{Name: name}, Config: &Config{Version: V1, Orders: orders}}
+	}
+	hooks := []Hook{
+		hook("c", map[BindingType]float64{BeforeHelm: 10}),
+		hook("b", map[BindingType]float64{BeforeHelm: 5}),
+		hook("other", map[BindingType]float64{AfterHelm: 1}),
+		{File: File{Name: "never asked"}},
+		hook("a", map[BindingType]float64{BeforeHelm: 5}),
+		hook("first", map[BindingType]float64{BeforeHelm: -0.5}),
+	}
+
+	var names []string
+	for _, hook := range ByOrder(hooks, BeforeHelm) {
+		names = append(names, hook.Name)
+	}
+
+	if want := []string{"first", "a", "b", "c"}; !slices.Equal(names, want) { // C9
+		t.Errorf("order %v, want %v", names, want)
+	}
+	if hooks[0].Name != "c" {
+		t.Error("the given slice was sorted in place")
+	}
+	if got := ByOrder(hooks, AfterAll); len(got) != 0 {
+		t.Errorf("hooks without the binding: %v", got)
+	}
+}
+
+func TestOrderSnapshots(t *testing.T) {
+	bound := []KubernetesBinding{{Binding: Binding{Name: "nodes"}}, {Binding: Binding{Name: "cfg"}}, {Binding: Binding{Name: "nodes"}}}
+	tests := map[string]struct {
+		config  *Config
+		binding BindingType
+		want    []string
+		absent  bool
+	}{
+		"all bindings, each once (C31)":    {&Config{Version: V1, Kubernetes: bound}, BeforeHelm, []string{"nodes", "cfg"}, false},
+		"present for a hook without any":   {&Config{Version: V1}, AfterAll, []string{}, false},
+		"absent for onStartup (C31)":       {&Config{Version: V1, Kubernetes: bound}, OnStartup, nil, true},
+		"absent in protocol v0 (C20)":      {&Config{Version: V0, Kubernetes: bound}, BeforeHelm, nil, true},
+		"absent for a hook without answer": {nil, BeforeHelm, nil, true},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			got := test.config.OrderSnapshots(test.binding)
+			if !slices.Equal(got, test.want) || (got == nil) != test.absent {
+				t.Errorf("got %#v, want %#v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestConfigure(t *testing.T) { // C1, C2, X1
+	runner, log := newRunner(t, Options{})
+	hook := script(t, `
+[[ $# -eq 1 && $1 == --config && $WORKING_DIR == /hooks && $PWD == "$(dirname "$0")" ]] || exit 9
+echo "asked for the configuration" >&2
+echo "configVersion: v1"
+echo "onStartup: 5"`)
+	found, err := runner.Configure(t.Context(), hook.File, "/hooks", Global)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d hooks, %v", len(found), err)
+	}
+	if order, ok := found[0].Config.Order(OnStartup); !ok || order != 5 {
+		t.Errorf("config %+v", found[0].Config)
+	}
+	if got := log.messages(t); !slices.Equal(got, []string{"asked for the configuration"}) {
+		t.Errorf("log %q", got)
+	}
+}
+
+func TestConfigureFails(t *testing.T) { // C1
+	tests := map[string]struct {
+		script string
+		want   []string
+	}{
+		"by its exit code": {`echo '{"onStartup": 1}'; echo "no jq here" >&2; exit 3`, []string{"--config: ", "exit code 3: no jq here"}},
+		"by the schema, with what it printed": {
+			`echo '{"configVersion": "v1", "beforeAll": true}'`,
+			[]string{"beforeAll: must be a number, is a boolean", "it printed: {\"configVersion\": \"v1\", \"beforeAll\": true}"}},
+		"by the first 200 bytes of a long output": {
+			`printf 'x%.0s' {1..199}; printf '\x1by%.0s' {1..100}`, []string{strings.Repeat("x", 199) + `\x1b…`}},
+		"by printing nothing":         {`echo hello >&2`, []string{"the hook printed nothing"}},
+		"by printing too many values": {`printf 'a: ['; yes 1, | head -50000 | tr -d '\n'; echo ']'`, []string{"more than 50000 keys and values"}},
+		"by printing too many keys":   {`for i in {1..30000}; do echo "a$i: 1"; done`, []string{"more than 50000 keys and values"}},
+		"by many mistakes":            {`echo 'configVersion: v1'; for i in {1..200}; do echo "a$i: 1"; done`, []string{"has 101 mistakes", "there are more problems; fix these first"}},
+		"by printing too much":        {`head -c 1100000 /dev/zero`, []string{"printed more than 1048576 bytes"}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			runner, _ := newRunner(t, Options{})
+			_, err := runner.Configure(t.Context(), script(t, test.script).File, "/", Global)
+			wantError(t, err, append(test.want, "hook 001-m/hooks/hook.sh")...)
+		})
+	}
+}
+
+func TestConfigureIsCancelled(t *testing.T) {
+	runner, _ := newRunner(t, Options{})
+	hook := script(t, `touch ready; sleep 1000`)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		until(t, "the hook is ready", func() bool { return exists(filepath.Join(filepath.Dir(hook.Path), "ready")) })
+		cancel()
+	}()
+	if _, err := runner.Configure(ctx, hook.File, "/", Global); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSchemasAreSchemas(t *testing.T) {
+	for name, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		if _, err := jsonschema.CompileString("config.json", string(schema)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The schema is one for both scopes; together they allow exactly the table of C8.
+func TestSchemasAllowTheBindingsOfBothScopes(t *testing.T) { // C8
+	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		var parsed struct{ Properties map[string]any }
+		must(t, json.Unmarshal(schema, &parsed))
+		want := append(allowedBindings(Global, version), allowedBindings(Module, version)...)
+		for key := range parsed.Properties {
+			if key != "settings" && key != "configVersion" && !slices.Contains(want, key) {
+				t.Errorf("%s: the schema allows %s, which is no binding", version, key)
+			}
+		}
+		for _, binding := range want {
+			if _, ok := parsed.Properties[binding]; !ok {
+				t.Errorf("%s: the schema does not know %s", version, binding)
+			}
+		}
+	}
+}
+
+// The schema that editors use is the one that validates.
+func TestTheSchemaInDocsIsThisOne(t *testing.T) {
+	shown, err := os.ReadFile("../docs/hook-config.v1.schema.json")
+	must(t, err)
+	if !bytes.Equal(shown, configV1Schema) {
+		t.Error("docs/hook-config.v1.schema.json is not hooks/config.v1.schema.json; make it a symbolic link to it")
+	}
+}
+
+// An editor shows title and description of each property, its own or those of what it refers to.
+func TestTheSchemaExplainsEveryProperty(t *testing.T) {
+	var schema map[string]any
+	must(t, json.Unmarshal(configV1Schema, &schema))
+	explained := func(rule map[string]any, word string) bool {
+		if text, _ := rule[word].(string); text != "" {
+			return true
+		}
+		pointer, _ := rule["$ref"].(string)
+		definitions, _ := schema["$defs"].(map[string]any)
+		below, _ := definitions[strings.TrimPrefix(pointer, "#/$defs/")].(map[string]any)
+		text, _ := below[word].(string)
+		return text != "" && pointer != ""
+	}
+	var visit func(path string, node any)
+	visit = func(path string, node any) {
+		rule, ok := node.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := rule["properties"].(map[string]any)
+		for name, property := range properties {
+			property, _ := property.(map[string]any)
+			if !explained(property, "title") {
+				t.Errorf("%s/%s has no title", path, name)
+			}
+			_, structured := property["properties"]
+			if !structured && !explained(property, "description") && name != "settings" && name != "nameSelector" {
+				t.Errorf("%s/%s has no description", path, name)
+			}
+		}
+		for key, below := range rule {
+			visit(path+"/"+key, below)
+		}
+	}
+	visit("", any(schema))
+}
+
+// Every object is closed: a key that is ignored silently is the mistake that takes longest to find.
+func TestSchemasCloseEveryObject(t *testing.T) { // C7
+	var visit func(path string, node any)
+	visit = func(path string, node any) {
+		rule, ok := node.(map[string]any)
+		if !ok {
+			return
+		}
+		if rule["type"] == "object" {
+			if _, closed := rule["additionalProperties"]; !closed {
+				t.Errorf("%s is open", path)
+			}
+		}
+		for key, below := range rule {
+			visit(path+"/"+key, below)
+		}
+	}
+	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		var parsed any
+		must(t, json.Unmarshal(schema, &parsed))
+		visit(version, parsed)
+	}
+}
+
+func readDocs(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/hooks.md")
+	must(t, err)
+	return string(text)
+}
+
+// The contexts that docs/hooks.md shows are those of the golden files.
+func TestDocsShowContexts(t *testing.T) {
+	shown := map[string]string{}
+	for _, found := range regexp.MustCompile("(?s)<!-- context: ([a-z0-9-]+) -->\n```json\n(.*?)```").FindAllStringSubmatch(readDocs(t), -1) {
+		shown[found[1]] = found[2]
+	}
+	if len(shown) < 8 {
+		t.Errorf("%d contexts", len(shown))
+	}
+	for name, context := range shown {
+		golden, err := os.ReadFile("testdata/contexts/" + name + ".json")
+		if got, want := compacted(t, context), compacted(t, string(golden)); err != nil || got != want {
+			t.Errorf("%s: %v; docs/hooks.md shows\n%s\nthe golden file has\n%s", name, err, got, want)
+		}
+	}
+}
+
+func compacted(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Compact(&out, []byte(text)); err != nil && text != "" {
+		t.Errorf("%v in %s", err, text)
+	}
+	return out.String()
+}
+
+// The examples of docs/hooks.md are accepted.
+func TestDocsAreRight(t *testing.T) {
+	docs := readDocs(t)
+	configs := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(docs, -1)
+	if len(configs) == 0 {
+		t.Error("no configuration is shown")
+	}
+	for _, config := range configs {
+		if _, err := ParseConfig(Module, []byte(config[1])); err != nil {
+			t.Errorf("%v\n%s", err, config[1])
+		}
+	}
+	metrics := regexp.MustCompile("(?s)<!-- metrics -->\n```json\n(.*?)```").FindStringSubmatch(docs)
+	if metrics == nil {
+		t.Fatal("no metrics are shown")
+	}
+	parsed, warnings, err := ParseMetrics([]byte(metrics[1]))
+	if err != nil || warnings != nil || len(parsed) != strings.Count(metrics[1], "\n") {
+		t.Errorf("%d metrics, %v", len(parsed), err)
+	}
+}
+
+// batchScript speaks as the module SDK does, and writes down what it is run with.
+const batchScript = `#!/usr/bin/env bash
+case "$1 $2" in
+"hook config")
+  echo '{"level":"info","msg":"a log record before the list"}'
+  cat <<'END'
+{"version": "v1", "has_settings_check": true, "hooks": [
+  {"configVersion": "v1", "metadata": {"name": "nodes", "path": "x"}, "beforeHelm": 5, "logLevel": "debug", "allowFailure": true,
+   "settings": {"executionMinInterval": 3000000000, "executionBurst": 2, "enableSchedulesOnStartup": true},
+   "kubernetes": [{"name": "nodes", "apiVersion": "v1", "kind": "Node", "jqFilter": ".metadata.name", "keepFullObjectsInMemory": false,
+     "executeHookOnEvent": false, "executeHookOnSynchronization": true, "queue": "slow"}],
+   "schedule": [{"crontab": "* * * * *", "allowFailure": false}]},
+  {"configVersion": "v1", "metadata": {"name": "nodes"}, "onStartup": 0, "kubernetes": [{"name": "pods", "kind": "Pod", "executeHookOnEvent": true}]}],
+ "readiness": {"configVersion": "v1", "metadata": {"name": "readiness"}, "schedule": [{"name": "probe", "crontab": "*/15 * * * * *"}]}}
+END
+  ;;
+"hook run" | "hook ready") echo "$*" >>"$(dirname "$0")/journal" ;;
+*) exit 9 ;;
+esac
+`
+
+func batchFile(t *testing.T, name, text string) File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, []byte(text), 0o755))
+	return File{Name: "010-dns/hooks/" + name, Path: path}
+}
+
+// One file is several hooks, each with a name of its own; the snapshots of each are one group, as
+// the SDK reads them, and the probe of the module holds nothing up.
+func TestBatchIsSeveralHooks(t *testing.T) {
+	runner, _ := newRunner(t, Options{})
+	file := batchFile(t, "batch", batchScript)
+	found, err := runner.Configure(t.Context(), file, "/", Module)
+	must(t, err)
+	var names []string
+	for _, hook := range found {
+		names = append(names, hook.Name)
+	}
+	if want := []string{file.Name + ":nodes:0", file.Name + ":nodes:1", file.Name + ":ready"}; !slices.Equal(names, want) {
+		t.Fatalf("hooks %q, want %q", names, want)
+	}
+
+	first := found[0].Config
+	watch, tick := first.Kubernetes[0], first.Schedules[0]
+	if order, ok := first.Order(BeforeHelm); !ok || order != 5 {
+		t.Errorf("beforeHelm: %v, %v", order, ok)
+	}
+	if watch.Group != "main" || tick.Group != "main" || len(watch.Events) != 0 || watch.KeepFullObjects || watch.Queue != "slow" || !watch.AllowFailure || tick.AllowFailure {
+		t.Errorf("bindings %+v, %+v", watch, tick)
+	}
+	if want := (Settings{ExecutionMinInterval: 3 * time.Second, ExecutionBurst: 2}); first.Settings != want {
+		t.Errorf("settings %+v, want %+v", first.Settings, want)
+	}
+	if len(first.Warnings) != 1 || !strings.Contains(first.Warnings[0], "settings check") {
+		t.Errorf("warnings %q", first.Warnings)
+	}
+	if events := found[1].Config.Kubernetes[0].Events; len(events) != 3 {
+		t.Errorf("executeHookOnEvent: true is events %q, want all", events)
+	}
+	if probe := found[2].Config.Schedules[0]; !probe.AllowFailure || probe.Queue != "ready:"+file.Name {
+		t.Errorf("readiness %+v", probe)
+	}
+
+	for _, hook := range found {
+		if _, err := runner.Run(t.Context(), Run{Hook: hook, WorkingDir: "/"}); err != nil {
+			t.Error(err)
+		}
+	}
+	journal, err := os.ReadFile(filepath.Join(filepath.Dir(file.Path), "journal"))
+	if want := "hook run 0\nhook run 1\nhook ready\n"; err != nil || string(journal) != want {
+		t.Errorf("ran %q, %v; want %q", journal, err, want)
+	}
+}
+
+// The list of the first versions of the SDK has nothing around it.
+func TestBatchOfTheFirstVersions(t *testing.T) {
+	runner, _ := newRunner(t, Options{})
+	found, err := runner.Configure(t.Context(), batchFile(t, "batch", "#!/bin/sh\n# hook config\necho '[{\"configVersion\": \"v1\", \"onStartup\": 1}]'\n"), "/", Global)
+	if err != nil || len(found) != 1 || found[0].Batch != "0" {
+		t.Errorf("%+v, %v; want one hook", found, err)
+	}
+}
+
+// What is wrong in a batch is named by hook; the others are found all the same.
+func TestMistakesInABatch(t *testing.T) {
+	runner, _ := newRunner(t, Options{})
+	for situation, test := range map[string]struct {
+		printed, want string
+		hooks         int
+	}{
+		"a webhook":          {`{"version": "v1", "hooks": [{"configVersion": "v1", "onStartup": 1}, {"configVersion": "v1", "metadata": {"name": "web"}, "kubernetesValidating": [{"name": "a.b.c"}]}]}`, "batch:web:1: ", 1},
+		"another version":    {`{"version": "v2", "hooks": [{"onStartup": 1}]}`, `version "v2"`, 0},
+		"no list":            {`hello`, "no list of hooks", 0},
+		"nothing":            {``, "no list of hooks", 0},
+		"bindings by chance": {`{"version": "v1", "hooks": [{"configVersion": "v1", "kubernetes": 5}]}`, "batch:0: ", 0},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			found, err := runner.Configure(t.Context(), batchFile(t, "batch", "#!/bin/sh\n# hook config\necho '"+test.printed+"'\n"), "/", Module)
+			if err == nil || !strings.Contains(err.Error(), test.want) || len(found) != test.hooks {
+				t.Errorf("%d hooks, error %v; want %d and %q", len(found), err, test.hooks, test.want)
+			}
+		})
+	}
+}
+
+// A hook is never run to find out whether it is a batch: with those arguments it would do its work.
+func TestOrdinaryHooksAreNotAskedForABatch(t *testing.T) {
+	for name, text := range map[string]string{
+		"plain":     "#!/bin/sh\nif [ \"$1\" = --config ]; then exit 1; fi\necho hook config >>journal\n",
+		"library":   "#!/bin/bash\n. /lib.sh\n__config__() { echo; }\nhook::run \"$@\"\n",
+		"hook.sh":   "#!/bin/sh\n# hook config\n",
+		"no-script": "hook config",
+	} {
+		if isBatch(batchFile(t, name, text).Path) {
+			t.Errorf("%s counts as a batch", name)
+		}
+	}
+}
+
+// A program that has the SDK among its modules is one, whatever its name.
+func TestProgramWithTheSDKIsABatch(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":     "module hooks.example.com/dns\n\ngo 1.24\n\nrequire github.com/deckhouse/module-sdk v0.1.0\n\nreplace github.com/deckhouse/module-sdk => ./sdk\n",
+		"main.go":    "package main\n\nimport \"github.com/deckhouse/module-sdk/app\"\n\nfunc main() { app.Run() }\n",
+		"sdk/go.mod": "module github.com/deckhouse/module-sdk\n\ngo 1.24\n",
+		"sdk/app/app.go": "package app\n\nimport \"os\"\n\nfunc Run() {\n\tif len(os.Args) == 3 && os.Args[1] == \"hook\" && os.Args[2] == \"config\" {\n" +
+			"\t\tos.Stdout.WriteString(`{\"version\": \"v1\", \"hooks\": [{\"configVersion\": \"v1\", \"afterHelm\": 1}]}`)\n\t\treturn\n\t}\n\tos.Exit(1)\n}\n",
+	} {
+		write(t, filepath.Join(dir, name), text, 0o644)
+	}
+	build := exec.Command("go", "build", "-o", "hooks.bin", ".")
+	build.Dir = dir
+	build.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	runner, _ := newRunner(t, Options{})
+	found, err := runner.Configure(t.Context(), File{Name: "hooks.bin", Path: filepath.Join(dir, "hooks.bin")}, dir, Module)
+	if err != nil || len(found) != 1 || found[0].Name != "hooks.bin:0" {
+		t.Errorf("%+v, %v; want one hook", found, err)
 	}
 }

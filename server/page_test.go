@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,10 +15,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/supervisor"
+	"addon-operator/testkit/golden"
 	"addon-operator/values"
 )
 
@@ -132,4 +138,181 @@ func TestDetailIsNotPublic(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The page asks the module, and hands on whether secrets may be shown.
+func TestDriftPage(t *testing.T) {
+	withOperator(t, func(h *operator) {
+		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Ready, Drifted: func(secrets bool) messages.Drift {
+			found := map[bool]any{true: "huge", false: "***"}[secrets]
+			return messages.Drift{Mode: "report", Checked: time.Now(), Objects: []messages.ObjectDrift{
+				{Object: "ConfigMap a/web", Fields: []messages.FieldDrift{{Path: "data.size", Found: found, Chart: "small"}}},
+			}}
+		}})
+		for _, c := range []struct {
+			url    string
+			status int
+			want   string
+		}{
+			{"/module/web/drift", http.StatusOK, `"found": "***"`},
+			{"/module/web/drift?show-secrets=true&output=yaml", http.StatusOK, "found: huge"},
+			{"/module/nobody/drift", http.StatusNotFound, "not found"},
+		} {
+			answer := httptest.NewRecorder()
+			server.Debug(h.source()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, c.url, http.NoBody))
+			if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) {
+				t.Errorf("%s: %d %s; want %d, %s", c.url, answer.Code, answer.Body, c.status, c.want)
+			}
+		}
+	})
+}
+
+// Who asks before the operator has begun learns what it waits for, not that things do not
+// exist.
+func TestPagesBeforeTheStart(t *testing.T) {
+	withOperator(t, func(h *operator) {
+		h.converge = view.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}
+		source := h.source()
+		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("there is no such actor") }
+		for _, path := range []string{"/global/values", "/global/list", "/hook/list", "/module/web/values", "/module/web/render", "/module/web/drift", "/module/resource-monitor", "/plan"} {
+			status, body := h.get(server.Debug(source), path)
+			if want := "the operator has not started its modules yet: the ConfigMap cannot be read: no\n"; status != http.StatusServiceUnavailable || body != want {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+		}
+	})
+}
+
+// J4, J5: queues for scripts, main first; one queue alone; as text for people.
+func TestQueuePages(t *testing.T) {
+	withOperator(t, func(h *operator) {
+		h.fill()
+		handler := server.Debug(h.source())
+		for path, file := range map[string]string{
+			"/queue/list.json?showEmpty=true": "queue_list.json",
+			"/queue/main.yaml":                "queue_main.yaml",
+			"/queue/list.text":                "queue.txt",
+			"/queue/main.text":                "queue_main.txt",
+		} {
+			status, body := h.get(handler, path)
+			if status != http.StatusOK {
+				t.Errorf("%s: %d", path, status)
+			}
+			golden.File(t, "testdata/"+file, body)
+		}
+		if _, body := h.get(handler, "/queue/list?queue=a/b"); body != "{\n  \"name\": \"a/b\",\n  \"tasksCount\": 0\n}\n" {
+			t.Errorf("a queue with a slash in its name: %s", body)
+		}
+		for path, want := range map[string]string{"/queue/list.json?queue=none": "queue \"none\" not found; available: main, a/b, slow\n", "/queue/list?queue=slwo": "queue \"slwo\" not found; did you mean slow?\n"} {
+			if status, body := h.get(handler, path); status != http.StatusNotFound || body != want {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+		}
+		if status, _ := h.get(server.Public(h.source()), "/queue/list.json"); status != http.StatusNotFound {
+			t.Errorf("on the public address: %d", status)
+		}
+	})
+}
+
+// The page hands the question on as it is asked, and refuses what is no ConfigMap. It is not
+// served before the operator knows its modules.
+func TestPlanPage(t *testing.T) {
+	var asked []view.PlanRequest
+	source := server.Source{
+		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
+		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
+		Plan: func(_ context.Context, r view.PlanRequest) (view.Plan, error) {
+			asked = append(asked, r)
+			if r.Proposed["fail"] != "" {
+				return view.Plan{}, errors.New("no way")
+			}
+			return view.Plan{Modules: []view.ModulePlan{{Module: "web", Step: view.StepStart}}}, nil
+		},
+	}
+	for _, c := range []struct {
+		method, url, body string
+		status            int
+		want              string
+		asked             *view.PlanRequest
+	}{
+		{"GET", "/plan", "", 200, `"module": "web"`, &view.PlanRequest{}},
+		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &view.PlanRequest{Secrets: true}},
+		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{"webEnabled": "true"}}},
+		{"POST", "/plan", `{}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{}}},
+		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of strings", nil},
+		{"POST", "/plan", `null`, 400, "a JSON object of strings", nil}, // not the ConfigMap in force
+		{"POST", "/plan", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "the data has 1048579 bytes; a ConfigMap holds at most 1048576", nil},
+		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &view.PlanRequest{Proposed: map[string]string{"fail": "yes"}}},
+	} {
+		asked = nil
+		answer := httptest.NewRecorder()
+		server.Debug(source).ServeHTTP(answer, httptest.NewRequest(c.method, c.url, strings.NewReader(c.body)))
+		if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) {
+			t.Errorf("%s %s %s: %d %s, want %d and %s", c.method, c.url, c.body, answer.Code, answer.Body, c.status, c.want)
+		}
+		if c.asked == nil && len(asked) > 0 || c.asked != nil && (len(asked) != 1 || !reflect.DeepEqual(asked[0], *c.asked)) {
+			t.Errorf("%s %s %s: asked %+v, want %+v", c.method, c.url, c.body, asked, c.asked)
+		}
+	}
+	source.Converge = func() view.ConvergeStatus { return view.ConvergeStatus{} }
+	answer := httptest.NewRecorder()
+	server.Debug(source).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/plan", http.NoBody))
+	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "has not started its modules yet") {
+		t.Errorf("before the start: %d %s", answer.Code, answer.Body)
+	}
+	public := httptest.NewRecorder()
+	server.Public(source).ServeHTTP(public, httptest.NewRequest(http.MethodGet, "/plan", http.NoBody))
+	if public.Code != http.StatusNotFound {
+		t.Errorf("the public page answers %d, want 404: plans hold values", public.Code)
+	}
+}
+
+// Whether a ConfigMap would be in force is asked of config. What is in force while it is deleted is
+// shown only to who asks for secrets (P1).
+func TestCheckPage(t *testing.T) {
+	var asked []any
+	source := server.Source{
+		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
+		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
+		Ask: func(_ context.Context, path string, question any) (any, error) {
+			asked = append(asked, question)
+			if path != "config" {
+				t.Errorf("%s was asked", path)
+			}
+			check, _ := question.(messages.CheckConfig)
+			switch {
+			case check.Data["fail"] != "":
+				return nil, errors.New("no way")
+			case check.Data["web"] == "a: text":
+				return messages.ConfigChecked{Refused: "web.a: must be an integer"}, nil
+			}
+			return messages.ConfigChecked{Deleted: true, LastValid: map[string]string{"web": "password: hunter2"}}, nil
+		},
+	}
+	for _, c := range []struct {
+		method, query, body string
+		status              int
+		want, not           string
+		asked               any
+	}{
+		{"POST", "", `{"web": "a: text"}`, 200, "web.a: must be an integer", "deleted", messages.CheckConfig{Data: map[string]string{"web": "a: text"}}},
+		{"POST", "", `{}`, 200, `"deleted": true`, "hunter2", messages.CheckConfig{Data: map[string]string{}}},
+		{"POST", "?show-secrets=true", `{}`, 200, "hunter2", "refused", messages.CheckConfig{Data: map[string]string{}}},
+		{"POST", "", `{"fail": "yes"}`, 503, "no way", "hunter2", messages.CheckConfig{Data: map[string]string{"fail": "yes"}}},
+		{"POST", "", `{"web": {"a": 1}}`, 400, "a JSON object of strings", "hunter2", nil},
+		{"POST", "", `null`, 400, "a JSON object of strings", "hunter2", nil},
+		{"POST", "", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "a ConfigMap holds at most 1048576", "hunter2", nil},
+		{"GET", "", "", 405, "", "hunter2", nil},
+	} {
+		asked = nil
+		answer := httptest.NewRecorder()
+		server.Debug(source).ServeHTTP(answer, httptest.NewRequest(c.method, "/values/check"+c.query, strings.NewReader(c.body)))
+		body := answer.Body.String()
+		if answer.Code != c.status || !strings.Contains(body, c.want) || strings.Contains(body, c.not) {
+			t.Errorf("%s %s %.40s: %d %s, want %d, %q and not %q", c.method, c.query, c.body, answer.Code, body, c.status, c.want, c.not)
+		}
+		if c.asked == nil && len(asked) > 0 || c.asked != nil && (len(asked) != 1 || !reflect.DeepEqual(asked[0], c.asked)) {
+			t.Errorf("%s %.40s: asked %+v, want %+v", c.method, c.body, asked, c.asked)
+		}
+	}
 }

@@ -3,6 +3,8 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -15,7 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/server"
+	"addon-operator/supervisor"
 )
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
@@ -132,9 +139,7 @@ func TestServeAwaitsItsAddress(t *testing.T) {
 	former, err := net.Listen("tcp", server.FreeAddress(t))
 	must(t, err)
 	time.AfterFunc(50*time.Millisecond, func() { _ = former.Close() })
-	if err := server.Serve(t.Context(), former.Addr().String(), http.HandlerFunc(hello), slog.New(slog.DiscardHandler)); err != nil {
-		t.Error(err)
-	}
+	must(t, server.Serve(t.Context(), former.Addr().String(), http.HandlerFunc(hello), slog.New(slog.DiscardHandler)))
 }
 
 // The end of the context ends the server and frees its address; that is no error.
@@ -224,5 +229,133 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func source(t *testing.T) server.Source {
+	t.Helper()
+	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(system.Close)
+	return server.Source{
+		Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{} },
+		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
+	}
+}
+
+// follower serves the pages of a replica whose leader is at an address.
+func follower(t *testing.T, l view.Leadership) (public, debug *httptest.Server) {
+	t.Helper()
+	s := source(t)
+	s.Leadership = func() view.Leadership { return l }
+	public, debug = httptest.NewServer(server.Public(s)), httptest.NewServer(server.Debug(s))
+	t.Cleanup(public.Close)
+	t.Cleanup(debug.Close)
+	return public, debug
+}
+
+// L3: a follower is ready when it could lead, whatever its leader does.
+func TestReadinessOfAFollower(t *testing.T) {
+	led := view.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"}
+	for name, c := range map[string]struct {
+		leadership view.Leadership
+		waits      string
+		status     int
+		says       string
+	}{
+		"ready":                     {led, "", 200, "ok: standby; a (10.0.0.1:9650) leads"},
+		"no leader":                 {view.Leadership{Self: "b"}, "", 200, "ok: standby; no leader"},
+		"no API server":             {led, "the ConfigMap cannot be read", 500, "not ready: the ConfigMap cannot be read"},
+		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", 500, "; it cannot compete for the lease: forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withOperator(t, func(h *operator) {
+				h.converge.Waits = c.waits
+				s := h.source()
+				s.Leadership = func() view.Leadership { return c.leadership }
+				for _, page := range []string{"/readyz", "/readyz?verbose"} {
+					if status, body := h.get(server.Public(s), page); status != c.status || !strings.Contains(body, c.says) {
+						t.Errorf("%s: %d %q, want %d %q", page, status, body, c.status, c.says)
+					}
+				}
+				if status, body := h.get(server.Public(s), "/healthz"); status != http.StatusOK {
+					t.Errorf("healthz: %d %s", status, body)
+				}
+			})
+		})
+	}
+}
+
+// Pages that only a leader can fill say so; the others are there.
+func TestPagesOfAFollower(t *testing.T) {
+	public, debug := follower(t, view.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"})
+	for _, path := range []string{"/queue", "/queue/list.json", "/module/list.json", "/module/dns/values.yaml", "/global/values.yaml", "/values/explain", "/plan.text", "/plan.json", "/actors"} {
+		expectPage(t, debug.URL+path, http.StatusServiceUnavailable, "this replica is a standby; a (10.0.0.1:9650) leads")
+	}
+	expectPage(t, public.URL+"/queue", http.StatusServiceUnavailable, "send the request to the leader")
+	expectPage(t, public.URL+"/", http.StatusOK, "standby; a (10.0.0.1:9650) leads")
+	expectPage(t, public.URL+"/metrics", http.StatusOK, "")
+}
+
+// A leader with a Lease says so, with its identity; one without a Lease says nothing.
+func TestPagesOfALeader(t *testing.T) {
+	public, debug := follower(t, view.Leadership{Self: "b", Leader: "b", Leading: true, Since: time.Now()})
+	expectPage(t, public.URL+"/", http.StatusOK, "leader b since")
+	expectPage(t, debug.URL+"/module/list.json", http.StatusOK, `"leadership"`)
+}
+
+func expectPage(t *testing.T, url string, status int, says string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	if resp.StatusCode != status || !strings.Contains(string(body), says) {
+		t.Errorf("%s: %d, want %d with %q:\n%s", url, resp.StatusCode, status, says, body)
+	}
+}
+
+// J19: five runs of each hook are kept, and no more than the bounds allow of all together, the newest ones.
+func TestHistoryIsBounded(t *testing.T) {
+	h := &server.History{}
+	for i := range 12 {
+		h.Add(view.HookRun{Owner: "dns", Hook: "010-dns/hooks/a.sh", Took: time.Second, Output: fmt.Sprint("run ", i)})
+	}
+	h.Add(view.HookRun{Owner: messages.GlobalHooks, Hook: "b.sh", Err: errors.New("exit code 3"), Cause: messages.Cause{Activation: "Schedule", Detail: "each minute"}})
+	runs := h.Runs("dns", "a.sh")
+	if len(runs) != 5 || runs[0].Output != "run 7" || runs[4].Output != "run 11" || runs[4].Seconds != 1 {
+		t.Errorf("of one hook there are %v", runs)
+	}
+	if got := h.Runs("global", ""); len(got) != 1 || got[0].Module != "global" || !strings.Contains(got[0].String(), "b.sh  (Schedule: each minute) took 0s, failed: exit code 3") {
+		t.Errorf("of global hooks there are %v", got)
+	}
+	if got := h.Runs("other", ""); len(got) != 0 {
+		t.Errorf("of another module there are %v", got)
+	}
+	long := strings.Repeat("é", 1<<20)
+	for i := range 5000 {
+		h.Add(view.HookRun{Owner: "web", Hook: fmt.Sprint(i), Output: long, Err: errors.New(long)})
+	}
+	bytes := 0
+	for _, r := range h.Runs("", "") {
+		bytes += len(r.Output) + len(r.Error)
+	}
+	if last := h.Runs("web", "4999"); bytes > 8<<20 || len(last) != 1 {
+		t.Errorf("%d bytes are kept, of the last run %v", bytes, len(last))
+	}
+}
+
+// J10: a secret that lies across the place where a long text is cut leaves no part of itself.
+func TestHistoryHidesBeforeItCuts(t *testing.T) {
+	h := &server.History{Hide: func(text string) string { return strings.ReplaceAll(text, "swordfish", "***") }}
+	for cut := range len("swordfish") {
+		long := "swordfish" + strings.Repeat("x", 4<<10-cut)
+		h.Add(view.HookRun{Hook: fmt.Sprint(cut), Output: long, Err: errors.New(long), Cause: messages.Cause{Activation: "Schedule", Detail: "swordfish" + strings.Repeat("x", 200-cut)}})
+		run := h.Runs("", fmt.Sprint(cut))[0]
+		for _, text := range []string{run.Output, run.Error, run.Cause} {
+			if strings.Contains(text, "h") {
+				t.Errorf("of a secret, %d bytes of it after the cut, there is a part: %.20q", cut, text)
+			}
+		}
 	}
 }

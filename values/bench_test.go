@@ -136,9 +136,8 @@ func BenchmarkPatchOfThousandKeys(b *testing.B) {
 	section, err := NewSection("m", nil, Layer{Value: map[string]any{"found": map[string]any{}}})
 	must(b, err)
 	for b.Loop() {
-		if section, err = section.Patch(patch, Origin{}); err != nil {
-			b.Fatal(err)
-		}
+		section, err = section.Patch(patch, Origin{})
+		must(b, err)
 	}
 }
 

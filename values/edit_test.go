@@ -155,9 +155,8 @@ func FuzzEdit(f *testing.F) {
 		}
 		after := any(nil)
 		if e.Text != nil {
-			if after, err = ParseYAML([]byte(*e.Text)); err != nil {
-				t.Fatal(err)
-			}
+			after, err = ParseYAML([]byte(*e.Text))
+			must(t, err)
 		}
 		want, err := edit.expected(before, at)
 		if err != nil || !reflect.DeepEqual(after, want) && !same(after, want) {

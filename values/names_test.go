@@ -1,6 +1,8 @@
 package values
 
-import "testing"
+import (
+	"testing"
+)
 
 // A6, A7
 func TestKey(t *testing.T) {
@@ -76,5 +78,54 @@ func TestFlagAndMaintenanceKeys(t *testing.T) {
 	}
 	if !isMaintenance("aMaintenance") || isMaintenance("aEnabled") {
 		t.Error("modes are not recognized")
+	}
+}
+
+func TestListIndex(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "1": 1, "10": 10, "123456789": 123456789} {
+		if got, ok := listIndex(text); !ok || got != want {
+			t.Errorf("%s: %d, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "-", "-1", "+1", "01", "1.0", "a", "1234567890", " 1", "٣"} {
+		if index, ok := listIndex(text); ok {
+			t.Errorf("%q is taken for %d", text, index)
+		}
+	}
+}
+
+// D23
+func TestPositionalPaths(t *testing.T) {
+	for path, above := range map[string]string{
+		"/m":              "/m",
+		"/m/a/b":          "/m/a/b",
+		"/m/list/-":       "/m/list",
+		"/m/list/0/name":  "/m/list",
+		"/m/a/8080/b/0":   "/m/a",
+		"/0":              "",
+		"/m/a-/-b/1a/a1":  "/m/a-/-b/1a/a1",
+		"/m/01/a":         "/m/01/a",
+		"/m/~1/~0/-/x":    "/m/~1/~0",
+		"/m/list/12/13/-": "/m/list",
+	} {
+		if got := aboveLists(path); got != above {
+			t.Errorf("%s: got %s, want %s", path, got, above)
+		}
+	}
+}
+
+func TestDotted(t *testing.T) {
+	tree := map[string]any{"someModule": map[string]any{"a": map[string]any{"b": []any{"x", map[string]any{"odd key": map[string]any{"0": int64(1)}}}}}}
+	for want, path := range map[string]pointer{
+		"someModule":                       {"someModule"},
+		"someModule.a.b[1]":                {"someModule", "a", "b", "1"},
+		`someModule.a.b[1]["odd key"]`:     {"someModule", "a", "b", "1", "odd key"},
+		`someModule.a.b[1]["odd key"].0`:   {"someModule", "a", "b", "1", "odd key", "0"},
+		`someModule.missing["x.y/z"].deep`: {"someModule", "missing", "x.y/z", "deep"},
+		`someModule[""]`:                   {"someModule", ""},
+	} {
+		if got := dotted(tree, path); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

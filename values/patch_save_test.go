@@ -183,9 +183,8 @@ func TestSavedPatchesStayBounded(t *testing.T) {
 			section := sectionOf(t, key, nil, static, "")
 			for i := range 300 {
 				var err error
-				if section, err = section.Patch(patchOf(t, fmt.Sprintf(tc.patch, i)), Origin{}); err != nil {
-					t.Fatal(err)
-				}
+				section, err = section.Patch(patchOf(t, fmt.Sprintf(tc.patch, i)), Origin{})
+				must(t, err)
 			}
 			if n := len(section.saved); n > foldLimit+1 && tc.name != "another key each time" {
 				t.Errorf("%d operations are saved", n)

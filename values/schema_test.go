@@ -1,6 +1,8 @@
 package values
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -285,4 +287,333 @@ definitions: {r: {type: object, x-required-for-helm: [r], properties: {r: {}}}}
 	wantViolations(t, section.ValidateValues(), "m.always: is required")
 	wantViolations(t, section.ValidateForHelm(),
 		"m.always: is required", "m.deep.list[0].e: is required", "m.deep.text: is required", "m.p1: is required", "m.ref.r: is required")
+}
+
+// D7, D34
+func TestDefaults(t *testing.T) {
+	for _, tc := range []struct{ name, schema, values, want string }{
+		{"a missing key", "{properties: {a: {default: 1}, b: {}}}", "{}", "{a: 1}"},
+		{"a key that is there", "{properties: {a: {default: 1}}}", "{a: 2}", "{a: 2}"},
+		{"null is there", "{properties: {a: {default: 1}}}", "{a: null}", "{a: null}"},
+		{"below a parent that is there", "{properties: {a: {properties: {b: {default: 1}}}}}", "{a: {}}", "{a: {b: 1}}"},
+		{"no parent", "{properties: {a: {properties: {b: {default: 1}}}}}", "{}", "{}"},
+		{"a default on the parent creates it", "{properties: {a: {default: {}, properties: {b: {default: 1}}}}}", "{}", "{a: {b: 1}}"},
+		{"a default with content", "{properties: {a: {default: {c: 2}, properties: {b: {default: 1}, c: {}}}}}", "{}", "{a: {b: 1, c: 2}}"},
+		{"elements of lists", "{properties: {l: {items: {properties: {a: {default: 1}}}}}}", "{l: [{}, {a: 2}, 5]}", "{l: [{a: 1}, {a: 2}, 5]}"},
+		{"a default list with elements", "{properties: {l: {default: [{}], items: {properties: {a: {default: 1}}}}}}", "{}", "{l: [{a: 1}]}"},
+		{"keys of a map", "{additionalProperties: {properties: {a: {default: 1}}}}", "{x: {}, z: {}}", "{x: {a: 1}, z: {a: 1}}"},
+		{"named keys are not additional", "{properties: {x: {}}, additionalProperties: {properties: {a: {default: 1}}}}", "{x: {}, z: {}}", "{x: {}, z: {a: 1}}"},
+		{"keys of a pattern", "{patternProperties: {'^p': {properties: {a: {default: 1}}}}}", "{p: {}, q: {}}", "{p: {a: 1}, q: {}}"},
+		{"through allOf and $ref", "{allOf: [{$ref: '#/definitions/x'}], definitions: {x: {properties: {a: {default: 1}}}}}", "{}", "{a: 1}"},
+		{"own default before the one of a $ref", "{properties: {a: {default: 1, $ref: '#/definitions/x'}}, definitions: {x: {default: 2}}}", "{}", "{a: 1}"},
+		{"alternatives give no defaults", "{anyOf: [{properties: {a: {default: 1}}}]}", "{}", "{}"},
+		{"false, zero and empty are defaults", "{properties: {a: {default: false}, b: {default: 0}, c: {default: ''}, d: {default: []}}}", "{}", "{a: false, b: 0, c: '', d: []}"},
+		{"a default of null is none", "{properties: {a: {default: null}}}", "{}", "{}"},
+		{"the whole section", "{default: {a: 1}}", "", "{a: 1}"},
+		{"recursive schemas", "{definitions: {d: {properties: {v: {default: 1}, d: {$ref: '#/definitions/d'}}}}, $ref: '#/definitions/d'}", "{d: {d: {}}}", "{v: 1, d: {v: 1, d: {v: 1}}}"},
+		{"a recursive default that ends", "{definitions: {d: {properties: {v: {default: 1}, d: {$ref: '#/definitions/d'}}}}, properties: {a: {$ref: '#/definitions/d', default: {d: {}}}}}", "{}", "{a: {v: 1, d: {v: 1}}}"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := tc.values
+			tree := yamlTree(t, tc.values)
+			section, err := NewSection("m", schemasOf(t, "", tc.schema), Layer{Value: tree})
+			wantError(t, err)
+			wantYAML(t, "merged", section.Merged(), tc.want)
+			wantYAML(t, "the values themselves", tree, before)
+		})
+	}
+}
+
+// The schema for Helm is compiled only when it differs.
+func TestHelmSchemaIsShared(t *testing.T) {
+	if s := schemasOf(t, "", "{properties: {a: {}}}"); s.helm != s.values {
+		t.Error("compiled twice for nothing")
+	}
+	if s := schemasOf(t, "", "{properties: {a: {x-required-for-helm: b}}}"); s.helm == s.values {
+		t.Error("x-required-for-helm in the depth is overlooked")
+	}
+	if s := schemasOf(t, "{x-required-for-helm: a}", "{x-extend: {schema: config-values.yaml}}"); s.helm == s.values {
+		t.Error("inherited x-required-for-helm is overlooked")
+	}
+}
+
+// Issue 4: validation never mutates, valid or not; a second look says the same.
+func TestValidationNeverMutates(t *testing.T) {
+	invalid := 0
+	for seed := range often[uint64](1000) {
+		r := rand.New(rand.NewPCG(seed, 30))
+		schema := jsonText(t, randomSchema(r, 3))
+		schemas := schemasOf(t, schema, schema)
+		section, err := NewSection("m", schemas, Layer{Source: "f", Value: randomMap(r, 3)})
+		wantError(t, err)
+		section, err = section.WithConfig(randomMap(r, 3), Origin{})
+		wantError(t, err)
+		before := jsonText(t, []any{section.Merged(), section.Config()})
+		for range 2 {
+			first := []error{section.ValidateConfig(), section.ValidateValues(), section.ValidateForHelm()}
+			second := []error{section.ValidateConfig(), section.ValidateValues(), section.ValidateForHelm()}
+			for i := range first {
+				if (first[i] == nil) != (second[i] == nil) || first[i] != nil && first[i].Error() != second[i].Error() {
+					t.Fatalf("seed %d: %v, then %v", seed, first[i], second[i])
+				}
+				if first[i] != nil {
+					invalid++
+				}
+			}
+		}
+		if jsonText(t, []any{section.Merged(), section.Config()}) != before {
+			t.Fatalf("seed %d: the values were changed", seed)
+		}
+	}
+	if invalid < often(500) {
+		t.Errorf("only %d were invalid; the test shows little", invalid)
+	}
+}
+func randomSchema(r *rand.Rand, depth int) map[string]any {
+	s := map[string]any{}
+	for range 1 + r.IntN(3) {
+		switch r.IntN(19) {
+		case 0, 1:
+			s["type"] = []any{"object", "string", "integer", "number", "boolean", "array"}[r.IntN(6)]
+		case 2:
+			s["nullable"] = true
+		case 3:
+			s["enum"] = []any{randomTree(r, 1), randomTree(r, 1), "text0", int64(1)}
+		case 4:
+			s["minimum"], s["exclusiveMaximum"] = int64(r.IntN(2)), 2.5
+		case 5:
+			s[[]string{"minProperties", "maxLength", "minItems", "multipleOf"}[r.IntN(4)]] = int64(1 + r.IntN(3))
+		case 6:
+			s["required"] = []any{randomElement(r)}
+		case 7:
+			s["additionalProperties"] = []any{true, false, map[string]any{"type": "integer"}}[r.IntN(3)]
+		case 8:
+			s["format"] = []any{"int32", "date-time", "duration"}[r.IntN(3)]
+		case 9:
+			if r.IntN(4) == 0 {
+				s["uniqueItems"] = true
+			}
+		case 10:
+			s["const"] = randomTree(r, 2)
+		case 11:
+			s["dependentRequired"] = map[string]any{randomElement(r): []any{randomElement(r)}}
+		case 12:
+			s["pattern"] = "[12]$"
+		default:
+			if depth > 0 {
+				addBranch(r, s, depth-1)
+			}
+		}
+	}
+	return s
+}
+
+func addBranch(r *rand.Rand, s map[string]any, depth int) {
+	keywords := []string{"properties", "properties", "properties", "patternProperties", "items", "allOf", "anyOf", "oneOf", "not", "if",
+		"contains", "propertyNames", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"}
+	switch keyword := keywords[r.IntN(len(keywords))]; keyword {
+	case "properties":
+		properties := map[string]any{}
+		for range 1 + r.IntN(4) {
+			properties[randomElement(r)] = randomSchema(r, depth)
+		}
+		s[keyword] = properties
+	case "patternProperties":
+		s[keyword] = map[string]any{fmt.Sprintf("^[%c-c]", 'a'+rune(r.IntN(3))): randomSchema(r, depth)}
+	case "dependentSchemas":
+		s[keyword] = map[string]any{randomElement(r): randomSchema(r, depth)}
+	case "items", "not", "unevaluatedProperties", "unevaluatedItems":
+		s[keyword] = randomSchema(r, depth)
+	case "contains":
+		s[keyword] = randomSchema(r, depth)
+		s[[]string{"minContains", "maxContains", "maxItems"}[r.IntN(3)]] = int64(r.IntN(3))
+	case "propertyNames":
+		s[keyword] = []any{map[string]any{"maxLength": int64(1)}, map[string]any{"pattern": "[a-c]"}, map[string]any{"type": "integer"},
+			map[string]any{"anyOf": []any{map[string]any{"enum": []any{"a"}}, map[string]any{"not": map[string]any{"minLength": int64(1)}}}}}[r.IntN(4)]
+	case "if":
+		s["if"], s["then"], s["else"] = randomSchema(r, depth), randomSchema(r, depth), randomSchema(r, depth)
+	default:
+		s[keyword] = []any{randomSchema(r, depth), randomSchema(r, depth)}
+	}
+}
+
+// D31, X28
+func TestUnknownKeysAreRefused(t *testing.T) {
+	for _, tc := range []schemaCase{
+		{
+			name:   "at the top and below",
+			schema: `{type: object, properties: {a: {type: object, properties: {b: {}}}, l: {type: array, items: {type: object, properties: {c: {}}}}}}`,
+			good:   []string{"{}", "{a: {b: 1}, l: [{c: 1}]}"},
+			bad: map[string][]string{
+				"{x: 1, z: 2}":      {"m.x: is not a known key", "m.z: is not a known key"},
+				"{a: {x: 1}}":       {"m.a.x: is not a known key"},
+				"{l: [{}, {x: 1}]}": {"m.l[1].x: is not a known key"},
+			},
+		}, {
+			name:   "an object that names no keys is open",
+			schema: `{type: object, properties: {discovery: {type: object}}}`,
+			good:   []string{"{discovery: {any: {thing: 1}}}"},
+		}, {
+			name:   "empty properties name no keys",
+			schema: `{type: object, properties: {a: {type: object, properties: {}}}}`,
+			good:   []string{"{a: {b: 1}}"},
+		}, {
+			name:   "additionalProperties that is set is respected, and objects below it are closed all the same",
+			schema: `{type: object, additionalProperties: true, properties: {a: {type: object, properties: {b: {}}}, s: {type: object, additionalProperties: false}}}`,
+			good:   []string{"{x: 1}", "{s: {}}"},
+			bad: map[string][]string{
+				"{a: {x: 1}}": {"m.a.x: is not a known key"},
+				"{s: {x: 1}}": {"m.s.x: is not a known key"},
+			},
+		}, {
+			name:   "additionalProperties with a schema",
+			schema: `{type: object, additionalProperties: {type: object, properties: {a: {type: integer}}}}`,
+			good:   []string{"{x: {a: 1}}"},
+			bad: map[string][]string{
+				"{x: {a: text}}": {`m.x.a: must be an integer, is a string`},
+				"{x: {b: 1}}":    {"m.x.b: is not a known key"},
+			},
+		}, {
+			name:   "patternProperties name keys",
+			schema: `{type: object, patternProperties: {"^p": {type: integer}}}`,
+			good:   []string{"{p1: 1, p2: 2}"},
+			bad: map[string][]string{
+				"{p1: text, x: 1}": {"m.p1: must be an integer, is a string", "m.x: is not a known key"},
+			},
+		}, {
+			name:   "a property called properties, and one called additionalProperties",
+			schema: `{type: object, properties: {properties: {type: object, properties: {default: {type: integer}}}, additionalProperties: {type: boolean}}}`,
+			good:   []string{"{properties: {default: 1}, additionalProperties: true}"},
+			bad:    map[string][]string{"{properties: {x: 1}}": {"m.properties.x: is not a known key"}},
+		},
+	} {
+		tc.run(t)
+	}
+}
+
+// D31: closing must not break branches.
+func TestClosingWithBranches(t *testing.T) {
+	for _, tc := range []schemaCase{
+		{
+			name: "allOf: each branch knows some keys",
+			schema: `
+allOf:
+- {type: object, properties: {a: {type: integer}}}
+- {type: object, properties: {b: {type: integer}}}
+`,
+			good: []string{"{a: 1, b: 2}"},
+			bad: map[string][]string{
+				"{a: 1, c: 2}":    {"m.c: is not a known key"},
+				"{a: text, b: 1}": {"m.a: must be an integer, is a string"},
+				"{a: text, c: 1}": {"m.a: must be an integer, is a string", "m.c: is not a known key"},
+			},
+		}, {
+			name: "properties next to oneOf that only constrains them",
+			schema: `
+type: object
+properties:
+  mode: {type: string}
+  storage: {type: object, properties: {size: {type: integer}, class: {type: string}}}
+oneOf:
+- properties: {mode: {enum: [plain]}}
+- properties: {mode: {enum: [stored]}, storage: {type: object, required: [size], properties: {size: {minimum: 1}}}}
+  required: [storage]
+`,
+			good: []string{"{mode: plain}", "{mode: stored, storage: {size: 1, class: fast}}"},
+			bad: map[string][]string{
+				"{mode: plain, x: 1}":                       {"m.x: is not a known key"},
+				"{mode: stored, storage: {size: 1, x: 1}}":  {"m.storage.x: is not a known key"},
+				"{mode: stored, storage: {}}":               {`m: fits none of the alternatives of oneOf: mode: must be one of "plain", is "stored"; or storage.size: is required`},
+				"{mode: other, storage: {size: 1}, typo: }": {`m: fits none of the alternatives of oneOf: mode: must be one of "plain", is "other"; or mode: must be one of "stored", is "other"`, "m.typo: is not a known key"},
+			},
+		}, {
+			name: "a key of the alternative that was not taken is known",
+			schema: `
+type: object
+properties: {kind: {type: string}}
+required: [kind]
+oneOf:
+- properties: {kind: {enum: [a]}, forA: {type: integer}}
+- properties: {kind: {enum: [b]}, forB: {type: integer}}
+`,
+			good: []string{"{kind: a, forA: 1}", "{kind: b, forB: 1}", "{kind: a, forB: 1}"},
+			bad: map[string][]string{
+				"{kind: a, forC: 1}": {"m.forC: is not a known key"},
+			},
+		}, {
+			name: "two branches describe the same object",
+			schema: `
+allOf:
+- properties: {box: {type: object, properties: {a: {type: object, properties: {x: {}}}}}}
+- properties: {box: {type: object, properties: {b: {}, a: {type: object, properties: {w: {}}}}}}
+`,
+			good: []string{"{box: {a: {x: 1, w: 2}, b: 3}}"},
+			bad: map[string][]string{
+				"{box: {c: 1}}":         {"m.box.c: is not a known key"},
+				"{box: {a: {z: 1}}}":    {"m.box.a.z: is not a known key"},
+				"{box: {}, unknown: 1}": {"m.unknown: is not a known key"},
+			},
+		}, {
+			name: "an object that only one branch describes is closed there",
+			schema: `
+allOf:
+- properties: {a: {type: object, properties: {x: {}}}}
+- properties: {b: {type: array, items: {type: object, properties: {w: {}}}}}
+`,
+			good: []string{"{a: {x: 1}, b: [{w: 1}]}"},
+			bad: map[string][]string{
+				"{a: {w: 1}, b: [{x: 1}]}": {"m.a.w: is not a known key", "m.b[0].x: is not a known key"},
+			},
+		}, {
+			name: "elements of lists that two branches describe",
+			schema: `
+properties: {l: {type: array, items: {type: object, properties: {a: {}}}}}
+anyOf:
+- properties: {l: {items: {properties: {b: {}}}}}
+- properties: {l: {items: {properties: {c: {}}}}}
+`,
+			good: []string{"{l: [{a: 1, b: 2, c: 3}]}"},
+			bad:  map[string][]string{"{l: [{d: 1}]}": {"m.l[0].d: is not a known key"}},
+		}, {
+			name: "$ref as a branch is open, as a property closed",
+			schema: `
+definitions:
+  base: {type: object, properties: {a: {type: integer}}}
+properties:
+  alone: {$ref: '#/definitions/base'}
+  more: {allOf: [{$ref: '#/definitions/base'}, {properties: {b: {type: integer}}}]}
+`,
+			good: []string{"{alone: {a: 1}, more: {a: 1, b: 2}}"},
+			bad: map[string][]string{
+				"{alone: {b: 1}, more: {c: 1}}": {"m.alone.b: is not a known key", "m.more.c: is not a known key"},
+			},
+		}, {
+			name: "a branch that is open opens the whole",
+			schema: `
+allOf:
+- properties: {a: {}}
+- additionalProperties: true
+`,
+			good: []string{"{a: 1, b: 2}"},
+		}, {
+			name:   "not does not describe anything",
+			schema: `{type: object, properties: {a: {}}, not: {properties: {b: {}}, required: [b]}}`,
+			good:   []string{"{a: 1}"},
+			bad: map[string][]string{
+				"{b: 1}": {"m: matches what the schema excludes with not", "m.b: is not a known key"},
+			},
+		}, {
+			name:   "branches that name no keys leave an open object open",
+			schema: `{type: object, anyOf: [{required: [a]}, {required: [b]}]}`,
+			good:   []string{"{a: 1, x: 2}"},
+			bad:    map[string][]string{"{x: 1}": {"m: fits none of the alternatives of anyOf: a: is required; or b: is required"}},
+		}, {
+			name:   "if, then, else",
+			schema: `{type: object, properties: {big: {type: boolean}}, if: {properties: {big: {const: true}}, required: [big]}, then: {properties: {size: {type: integer}}, required: [size]}}`,
+			good:   []string{`{big: true, size: 1}`, `{big: false}`, `{big: false, size: 1}`},
+			bad:    map[string][]string{`{big: true}`: {"m.size: is required"}},
+		},
+	} {
+		tc.run(t)
+	}
 }

@@ -74,19 +74,9 @@ func TestSampleExample(t *testing.T) {
 const sampleConfigSchema = `
 type: object
 additionalProperties: false
-required:
-  - project
-  - clusterName
+required: [project, clusterName]
 minProperties: 2
-properties:
-  project:
-    type: string
-  clusterName:
-    type: string
-  clusterHostname:
-    type: string
-  discovery:
-    type: object
+properties: {project: {type: string}, clusterName: {type: string}, clusterHostname: {type: string}, discovery: {type: object}}
 `
 
 // "Validation", first example
@@ -127,71 +117,35 @@ func TestSampleExtending(t *testing.T) {
 	config, _ := yamlTree(t, `
 type: object
 additionalProperties: false
-required:
-  - project
-  - clusterName
-properties:
-  project:
-    type: string
-  clusterName:
-    type: string
-  clusterHostname:
-    type: string
+required: [project, clusterName]
+properties: {project: {type: string}, clusterName: {type: string}, clusterHostname: {type: string}}
 `).(map[string]any)
 	values, _ := yamlTree(t, `
-x-extend:
-  schema: config-values.yaml
+x-extend: {schema: config-values.yaml}
 type: object
 additionalProperties: false
-required:
-  - discovery
-  - param1
-properties:
-  discovery:
-    type: object
-  param1:
-    type: string
+required: [discovery, param1]
+properties: {discovery: {type: object}, param1: {type: string}}
 `).(map[string]any)
 	effective, err := extend("/global/openapi/values.yaml", values, config)
 	wantError(t, err)
 	wantYAML(t, "effective schema for values", effective, `
 type: object
 additionalProperties: false
-required:
-  - project
-  - clusterName
-  - discovery
-  - param1
+required: [project, clusterName, discovery, param1]
 properties:
-  project:
-    type: string
-  clusterName:
-    type: string
-  clusterHostname:
-    type: string
-  discovery:
-    type: object
-  param1:
-    type: string
+  {project: {type: string}, clusterName: {type: string}, clusterHostname: {type: string}, discovery: {type: object}, param1: {type: string}}
 `)
 }
 
 // "Defaults"
 func TestSampleDefaults(t *testing.T) {
 	values := `
-x-extend:
-  schema: config-values.yaml
+x-extend: {schema: config-values.yaml}
 type: object
 additionalProperties: false
-required:
-  - param1
-properties:
-  discovery:
-    type: object
-    default:
-      {}
-  param1:
-    type: string
+required: [param1]
+properties: {discovery: {type: object, default: {}}, param1: {type: string}}
 `
 	schemas := schemasOf(t, "{type: object, properties: {project: {type: string}}}", values)
 	section := sectionOf(t, GlobalKey, schemas, "", "{project: p}")
@@ -202,17 +156,7 @@ properties:
 
 // "Required fields"
 func TestSampleRequiredForHelm(t *testing.T) {
-	schemas := schemasOf(t, "", `
-type: object
-x-required-for-helm:
-  - param1
-  - param2
-properties:
-  param1:
-    type: string
-  param2:
-    type: string
-`)
+	schemas := schemasOf(t, "", "{type: object, x-required-for-helm: [param1, param2], properties: {param1: {type: string}, param2: {type: string}}}")
 	section := sectionOf(t, GlobalKey, schemas, "", "")
 	section = patched(t, section, `{"op":"add","path":"/global/param1","value":"from one hook"}`)
 	wantError(t, section.ValidateValues())

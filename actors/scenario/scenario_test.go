@@ -3,11 +3,15 @@ package scenario
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"addon-operator/kube"
 )
 
 // The schema that editors use is the one that validates.
@@ -367,4 +371,315 @@ expect:
   - {kind: Thing, metadata: {namespace: default, name: two}}
 `,
 	})
+}
+
+// allPassed wants scenarios with these names, which all passed.
+func allPassed(t *testing.T, results []Result, names ...string) {
+	t.Helper()
+	var got []string
+	for _, r := range results {
+		if got = append(got, r.Scenario.Name()); !r.Passed() {
+			t.Error(r)
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(names, " ") {
+		t.Errorf("played %v, want %v", got, names)
+	}
+}
+
+// The tests of a chart are templates, not scenarios; only tests/ of the module itself is left
+// out of what the operator gets.
+func TestDirectoriesCalledTests(t *testing.T) {
+	allPassed(t, module(t, Options{}, map[string]string{
+		"010-a/templates/tests/test-connection.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}",
+		"010-a/templates/tests/_word.tpl":            `{{ define "word" }}here{{ end }}`,
+		"010-a/templates/a.yaml":                     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {word: {{ include \"word\" . }}}",
+		"010-a/charts/b/Chart.yaml":                  "apiVersion: v2\nname: b\nversion: 1.0.0",
+		"010-a/charts/b/tests/b.yaml":                "of: another chart",
+		"010-a/tests/word.yaml":                      "description: the chart is whole\nexpect: {objects: [{kind: ConfigMap, metadata: {name: a}, data: {word: here}}]}",
+	}), "010-a/word")
+}
+
+// When modules cannot be discovered nothing runs; the reason is given, not only what is missing.
+func TestDiscoveryThatFailsIsTold(t *testing.T) {
+	const enabled = "#!/bin/sh\necho it has no license >&2\nexit 1\n"
+	files := map[string]string{"010-a/enabled": enabled, "010-a/tests/a.yaml": "description: a\nexpect: {modules: {a: disabled}}"}
+	results := module(t, Options{}, files)
+	if text := results[0].String(); !strings.Contains(text, "expect.failing: converge fails: ") || !strings.Contains(text, "it has no license") {
+		t.Errorf("it says\n%s", text)
+	}
+	files["010-a/tests/a.yaml"] = "description: a\nexpect: {failing: {converge: no license}}"
+	allPassed(t, module(t, Options{}, files), "010-a/a")
+}
+
+// Links are followed, as when modules are loaded; what one that leads upwards shows again is not found twice.
+func TestScenariosOfLinkedModules(t *testing.T) {
+	root := t.TempDir()
+	files := map[string]string{"elsewhere/a/tests/a.yaml": "description: a", "elsewhere/one.yaml": "description: b", "modules/020-b/tests/none.yaml": "description: c"}
+	for name, text := range files {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+	}
+	for link, target := range map[string]string{"modules/010-a": "../elsewhere/a", "modules/020-b/tests/b.yaml": "../../../elsewhere/one.yaml", "modules/020-b/up": "../..", "modules/020-b/self": ".", "modules/030-none": "nowhere", ".link": "modules"} {
+		must(t, os.Symlink(target, filepath.Join(root, link)))
+	}
+	for _, dir := range []string{"modules", ".link"} {
+		found, err := Find(filepath.Join(root, dir))
+		must(t, err)
+		var names []string
+		for _, s := range found {
+			names = append(names, s.Name())
+		}
+		if got := strings.Join(names, " "); got != "010-a/a 020-b/b 020-b/none" || filepath.Dir(filepath.Dir(filepath.Dir(found[0].Path()))) != filepath.Join(root, dir) {
+			t.Errorf("%s: found %s", dir, got)
+		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// chart is a module whose chart has two objects, with a hook that a crontab starts.
+func chart(scenario string) map[string]string {
+	return map[string]string{
+		"010-a/Chart.yaml":        "apiVersion: v2\nname: a\nversion: 0.1.0\n",
+		"010-a/templates/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\n",
+		"010-a/hooks/h.sh": `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "schedule": [{"name": "hourly", "crontab": "0 * * * *"}], "afterHelm": 1}'
+  exit
+fi
+echo '{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "made"}}}' >"$KUBERNETES_PATCH_PATH"
+`,
+		"010-a/tests/t.yaml": scenario,
+	}
+}
+
+// A crontab that no day fits does not keep the others from firing.
+func TestCrontabThatNeverFires(t *testing.T) {
+	files := chart("description: a\nsteps: [{advance: 1h}]\nexpect: {hooks: [{hook: h.sh, binding: afterHelm}, {hook: h.sh, binding: hourly}]}")
+	files["010-a/hooks/never.sh"] = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"schedule\": [{\"crontab\": \"0 0 30 2 *\"}]}'\n"
+	pass(t, files)
+}
+
+func pass(t *testing.T, files map[string]string) {
+	t.Helper()
+	for _, r := range module(t, Options{}, files) {
+		if !r.Passed() {
+			t.Errorf("%s\n%s", r, r.Log)
+		}
+	}
+}
+
+// Crontabs fire when their time comes, C13.
+func TestTimePasses(t *testing.T) {
+	pass(t, chart(`
+description: in three hours the hook runs three times
+steps:
+- expect: {hooks: [{hook: h.sh, binding: afterHelm, times: 1}]}
+- advance: 59m
+- expect: {hooks: [{hook: h.sh, times: 0}]}
+- advance: 2h1m
+expect:
+  hooks: [{hook: h.sh, binding: hourly, times: 3, objectPatches: [{operation: CreateIfNotExists, object: {kind: ConfigMap}}]}]
+`))
+}
+
+// A failed task is tried again after 5 s, 10 s, 20 s: F7.
+func TestFailedTasksAreTriedAgain(t *testing.T) {
+	pass(t, chart(`
+description: the hook fails three times, then all is well
+steps:
+- failHook: {hook: h.sh, times: 3}
+- tick: hourly
+- advance: 4s
+- expect:
+    hooks: [{hook: h.sh, times: 1, fails: true}]
+    failing: {a: the scenario makes it fail}
+- advance: 30s
+- expect:
+    hooks: [{hook: h.sh, times: 2, fails: true}]
+    failing: {a: the scenario makes it fail}
+- advance: 1s
+expect: {hooks: [{hook: h.sh, times: 1, fails: false}]}
+`))
+}
+
+// Helm fails like hooks do, F7. The path of a run has /run/ in it twice when its module is called run.
+func TestHelmFailsForAModuleCalledRun(t *testing.T) {
+	pass(t, map[string]string{
+		"010-run/Chart.yaml":        "apiVersion: v2\nname: run\nversion: 0.1.0\n",
+		"010-run/templates/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n",
+		"010-run/tests/t.yaml": `
+description: Helm fails once, and is tried again
+steps:
+- failHelm: {}
+- configMap: {run: {x: 1}}
+- expect: {failing: {run: the scenario makes Helm fail}}
+- advance: 5s
+expect: {modules: {run: ready}}
+`,
+	})
+}
+
+// Objects of the release that somebody deletes come back, as often as he does it (H13).
+func TestHealing(t *testing.T) {
+	pass(t, chart(`
+description: what is deleted comes back
+steps:
+- delete: {kind: ConfigMap, namespace: addon-operator, name: one}
+- expect:
+    objects: [{kind: ConfigMap, metadata: {name: one}}, {kind: ConfigMap, metadata: {name: two}}]
+    hooks: [{hook: h.sh, times: 2, binding: afterHelm}]
+    log: ["release is not as the module left it"]
+- delete: {kind: ConfigMap, namespace: addon-operator, name: one}
+- delete: {kind: ConfigMap, namespace: addon-operator, name: two}
+expect:
+  objects: [{kind: ConfigMap, metadata: {name: one}}, {kind: ConfigMap, metadata: {name: two}}]
+`))
+}
+
+// caller calls programs and a server, and sees the environment and the time.
+const caller = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "beforeHelm": 1, "schedule": [{"name": "hourly", "crontab": "0 * * * *"}]}'
+  exit
+fi
+echo "secret $(vault kv get 'a b')"
+echo "then $(vault kv get 'a b')"
+echo '{"a": "it'"'"'s"}' | vault kv put x - || echo "put says $?"
+echo "region $REGION"
+echo "now $TEST_NOW, $SOURCE_DATE_EPOCH"
+`
+
+func TestStandInsForCommands(t *testing.T) {
+	results := module(t, Options{}, map[string]string{
+		"010-a/hooks/caller.sh": caller,
+		"010-a/tests/a.yaml": `
+given:
+  env: {REGION: eu}
+  clock: 2026-03-31T11:30:00+02:00
+  commands:
+    vault:
+    - {args: kv get *, stdout: {data: 1}, times: 1}
+    - {args: kv get *, stdout: "it's second"}
+    - {args: "kv put ? -", stderr: refused, exit: 7, stdin: true}
+tests:
+- description: the hook sees them, and they note it
+  expect:
+    log: ['secret {"data":1}', then it's second, put says 7, region eu, 'now 2026-03-31T09:30:00Z, 1774949400']
+    commands:
+    - {command: vault, args: kv get*, times: 2}
+    - {command: vault, args: [kv, put, x, {$regex: ^-$}], stdin: '{"a": "it''s"}'}
+- description: all can fail
+  steps:
+  - expect: {}
+  - advance: 1h
+  - expect: {log: [now 2026-03-31T10:00:00Z]}
+  - advance: 1h
+  expect:
+    commands:
+    - {command: vault, args: kv list}
+    - {command: vault, args: kv get*, times: 1}
+    - {command: vault, args: kv put*, stdin: x}
+- description: a call without an answer
+  given: {commands: {vault: [{args: kv get *}]}}
+- description: no answer
+  given: {commands: {jq: {args: none}}}
+`,
+		"010-a/hooks/more.sh": "#!/bin/sh\n[ \"$1\" = --config ] && echo '{\"configVersion\": \"v1\", \"onStartup\": 1}' || jq a || true\n",
+	})
+	for i, wants := range [][]string{
+		nil,
+		{`expect.commands: [0] {"args":"kv list","command":"vault"}: there must`, `[1] {"args":"kv get*","command":"vault"}: there must be 1 such calls, there are 2; there were:` + "\n    vault kv get a b\n", `stdin must be "x", is "{`},
+		nil,
+		{"expect.commands: given.commands.jq has no answer for the call: jq a"},
+	} {
+		got := strings.Join(results[i].Problems, "\n")
+		got = strings.ReplaceAll(got, "the most similar call differs", "there must")
+		if len(wants) == 0 && !results[i].Passed() {
+			t.Error(results[i], results[i].Log)
+		}
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+	}
+}
+
+// The work directory of a failure is kept when it is asked for, with what hooks got and wrote; that of a success is not.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	results := module(t, Options{Keep: true}, map[string]string{
+		"010-a/hooks/writer.sh": writer,
+		"010-a/tests/a.yaml":    "tests:\n- description: it passes\n- description: it fails\n  expect: {values: {a: {seen: 2}}}",
+	})
+	kept := results[1].Kept
+	if results[0].Kept != "" || !strings.HasPrefix(kept, dir) || !strings.Contains(results[1].String(), "kept: "+kept) {
+		t.Errorf("kept %q and %q", results[0].Kept, kept)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "scenario-*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("there are %v %v", left, err)
+	}
+	var found bool
+	err = filepath.WalkDir(filepath.Join(kept, "tmp"), func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			text, _ := os.ReadFile(path)
+			found = found || strings.Contains(string(text), `"path": "/a/seen"`)
+		}
+		return err
+	})
+	if err != nil || !found {
+		t.Errorf("the patch of the hook is not kept: %v", err)
+	}
+}
+
+// A stand-in that is killed between the number of its call and the arguments, as by a hook that
+// ends, does not hide later calls. The programs that may make the number kill it right afterwards.
+func TestStandInThatIsKilled(t *testing.T) {
+	bin, once := t.TempDir(), filepath.Join(t.TempDir(), "killed")
+	for _, name := range []string{"mkdir", "ln"} {
+		path, err := exec.LookPath(name)
+		must(t, err)
+		text := "#!/bin/sh\n" + path + ` "$@" || exit; [ -e ` + once + ` ] || { : >` + once + "; kill -9 $PPID; }\n"
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s := commands{dir: t.TempDir(), answers: map[string][]answer{"vault": {{}}}}
+	must(t, s.write())
+	for _, arg := range []string{"killed", "later"} {
+		err := exec.Command(filepath.Join(s.bin(), "vault"), arg, "and more").Run()
+		if (err != nil) != (arg == "killed") {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	calls := s.take()
+	if len(calls) == 0 || strings.Join(calls[len(calls)-1].args, "|") != "later|and more" {
+		t.Errorf("the calls are %v", calls)
+	}
+}
+
+// A person who annotates or edits the ConfigMap removes nothing that it has besides.
+func TestAnnotateKeepsOtherAnnotations(t *testing.T) {
+	settings := NewCluster(DefaultVersion, slog.New(slog.DiscardHandler)).ConfigMap
+	must(t, settings.Set(map[string]string{"a": "1"}))
+	for _, change := range []func() error{
+		func() error { return settings.Annotate("of/a-person", "x") },
+		func() error { return settings.Annotate(kube.ConfirmPurgeAnnotation, "y") },
+		func() error { return settings.Set(map[string]string{"a": "2"}) },
+	} {
+		must(t, change())
+	}
+	got, err := settings.Read(t.Context())
+	if err != nil || got.ConfirmPurge != "y" || got.Data["a"] != "2" || !strings.Contains(fmt.Sprint(settings.cluster.Server.Object("v1", "ConfigMap", Namespace, ConfigMapName)), "of/a-person:x") {
+		t.Errorf("the ConfigMap is %+v, %v", got, err)
+	}
 }

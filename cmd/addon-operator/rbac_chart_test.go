@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"addon-operator/testkit/golden"
-
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -21,6 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/cmd/operator"
+	"addon-operator/testkit/golden"
 )
 
 const chartDir = repository + "deploy/chart"
@@ -298,5 +299,63 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Replicas take a lease, also a single one, say who they are, and are replaced one by one, each
+// only when the next one is ready. L1, L6.
+func TestReplicasTakeALease(t *testing.T) {
+	for values, replicas := range map[string]int32{"": 1, "replicas: 3": 3} {
+		d := deployment(t, values)
+		cfg, err := configured(environmentOf(t, d))
+		must(t, err)
+		if !cfg.HA || cfg.PodName != "from-metadata.name" || cfg.PodUID != "from-metadata.uid" {
+			t.Errorf("ha %v, name %q, uid %q", cfg.HA, cfg.PodName, cfg.PodUID)
+		}
+		rolling := d.Spec.Strategy.RollingUpdate
+		if *d.Spec.Replicas != replicas || d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || rolling.MaxUnavailable.IntValue() != 0 || rolling.MaxSurge.IntValue() != 1 {
+			t.Errorf("strategy %+v of %d replicas", d.Spec.Strategy, *d.Spec.Replicas)
+		}
+	}
+	if d := deployment(t, "strategy: {type: Recreate}"); d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		t.Errorf("the strategy of the user is changed: %+v", d.Spec.Strategy)
+	}
+	// Without the lease nothing keeps two apart but their number.
+	d := deployment(t, "lease: false")
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || environmentOf(t, d)["ADDON_OPERATOR_HA"] != "false" {
+		t.Errorf("without the lease: %+v", d.Spec)
+	}
+}
+
+// J11: with secure metrics the Pod serves TLS, kubelets ask by it, and the operator may ask who asks; otherwise it
+// may not.
+func TestChartSecuresMetrics(t *testing.T) {
+	const asks = "tokenreviews"
+	if plain := rendered(t, everything); strings.Contains(plain["rbac.yaml"], asks) || plain["metricsreader.yaml"] != "" || strings.Contains(plain["podmonitor.yaml"], "https") {
+		t.Error("there are parts of secure metrics that were not asked for")
+	}
+	values := everything + "secureMetrics: {enabled: true, certificateSecret: of-cert-manager}"
+	d := deployment(t, values)
+	c := d.Spec.Template.Spec.Containers[0]
+	cfg, err := configured(environmentOf(t, d))
+	must(t, err)
+	mounted := false
+	for _, m := range c.VolumeMounts {
+		mounted = mounted || m.ReadOnly && m.MountPath == operator.CertificateDir
+	}
+	if !cfg.SecureMetrics || !mounted || c.LivenessProbe.HTTPGet.Scheme != "HTTPS" || c.ReadinessProbe.HTTPGet.Scheme != "HTTPS" {
+		t.Errorf("secure %t, certificate mounted %t, probes %s and %s", cfg.SecureMetrics, mounted, c.LivenessProbe.HTTPGet.Scheme, c.ReadinessProbe.HTTPGet.Scheme)
+	}
+	all := rendered(t, values)
+	for _, want := range []string{"nonResourceURLs: [/metrics, /metrics/hooks]", "kubernetes.io/service-account-token"} {
+		if !strings.Contains(all["metricsreader.yaml"], want) {
+			t.Errorf("no %s for Prometheus", want)
+		}
+	}
+	if monitor := all["podmonitor.yaml"]; !strings.Contains(monitor, "scheme: https") || !strings.Contains(monitor, "name: addon-operator-metrics-reader") {
+		t.Errorf("the PodMonitor asks without a token:\n%s", monitor)
+	}
+	if c := deployment(t, "secureMetrics: {enabled: true}").Spec.Template.Spec; len(c.Volumes) != 2 {
+		t.Errorf("without a Secret there are %d volumes", len(c.Volumes))
 	}
 }

@@ -117,9 +117,7 @@ kind: ConfigMap
 metadata: {name: "{{ .Release.Name }}", labels: {chart: "{{ .Chart.Version }}"}}
 data: {replicas: "{{ .Values.REPLICAS }}", color: {{ .Values.color }}}
 ---
-apiVersion: web.example.com/v1
-kind: Shop
-metadata: {name: main}
+{apiVersion: web.example.com/v1, kind: Shop, metadata: {name: main}}
 -- templates/test.yaml --
 apiVersion: v1
 kind: Pod
@@ -130,10 +128,7 @@ spec: {containers: [{name: a, image: a}]}
 -- charts/cache/values.yaml --
 size: 5
 -- charts/cache/templates/cache.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: cache}
-data: {size: "{{ .Values.size }}"}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: cache}, data: {size: "{{ .Values.size }}"}}
 `))
 }
 

@@ -1,7 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -299,6 +304,261 @@ func TestVariablesOfOtherOperators(t *testing.T) {
 	for name, want := range map[string]string{"prometheus-listen-port": "9650", "prometheus-metrics-prefix": "addon_operator_", "tmp-dir": "/tmp/addon-operator"} {
 		if got := flags.Lookup(name).DefValue; got != want {
 			t.Errorf("--%s is %s unless set, want %s", name, got, want)
+		}
+	}
+}
+
+// B3, C29, K6: the options of hooks.
+func TestHookOptions(t *testing.T) {
+	cfg := must(t, variables{
+		"ADDON_OPERATOR_HOOK_TIMEOUT": "5m", "JQ_LIBRARY_PATH": "/jq::/more",
+		"ADDON_OPERATOR_SHELL_CHROOT_DIR": "/root", "MODULES_DIR": "/root/a:/root/b", "GLOBAL_HOOKS_DIR": "/root/g", "ADDON_OPERATOR_TMP_DIR": "/root/tmp",
+	})
+	if cfg.HookTimeout != 5*time.Minute || cfg.ChrootDir != "/root" {
+		t.Errorf("got %+v", cfg)
+	}
+	if got := cfg.JQDirs(); !slices.Equal(got, []string{"/jq", "/more"}) {
+		t.Errorf("jq library %q", got)
+	}
+	if cfg := must(t, nil); cfg.HookTimeout != 10*time.Minute || len(cfg.JQDirs()) != 0 {
+		t.Errorf("defaults: %+v", cfg)
+	}
+}
+
+func TestHookOptionsAreRefused(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"a negative time limit":         {[]string{"--hook-timeout=-1s"}, "hook-timeout must be 0s or more, not -1s"},
+		"modules outside the root":      {[]string{"--shell-chroot-dir=/root", "--modules-dir=/root/m:/m"}, "modules-dir /m must be below shell-chroot-dir /root"},
+		"global hooks outside the root": {[]string{"--shell-chroot-dir=/root", "--global-hooks-dir=/rootless"}, "global-hooks-dir /rootless must be below"},
+		"files outside the root":        {[]string{"--shell-chroot-dir=/root", "--tmp-dir=/root/../tmp"}, "tmp-dir /root/../tmp must be below"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			if _, err := configured(nil, append(test.args, "--namespace=n")...); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// J7: pages with secrets are shown to other machines only when somebody wants it by name.
+func TestDebugAddressIsOnLoopback(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:9115": true, "127.1.2.3:0": true, "[::1]:9115": true, "localhost:9115": true, "": true,
+		"0.0.0.0:9115": false, ":9115": false, "[::]:9115": false, "10.0.0.1:9115": false, "example.com:9115": false, "9115": false,
+	} {
+		c := must(t, variables{"DEBUG_HTTP_SERVER_ADDR": address}, "--debug-address="+address)
+		if err := c.CheckDebugAddress(); (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		} else if err != nil && address != "9115" && !strings.Contains(err.Error(), "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true") {
+			t.Errorf("%q: %v does not name the option", address, err)
+		}
+		c = must(t, variables{"DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK": "true"}, "--debug-address="+address)
+		if err := c.CheckDebugAddress(); err != nil {
+			t.Errorf("%q, when it is wanted: %v", address, err)
+		}
+	}
+}
+
+// The name and the address in an identity come back whole, whatever they look like.
+func TestIdentity(t *testing.T) {
+	for _, c := range []struct{ name, address string }{
+		{"operator-5d8f-x2x", "10.0.0.7:9650"},
+		{"a_host_with_underscores", "[fd00::1]:9650"},
+	} {
+		identity := NewIdentity(c.name, c.address, "")
+		name, address := ParseIdentity(identity)
+		if name != c.name || address != c.address {
+			t.Errorf("%s became %q, %q", identity, name, address)
+		}
+		if identity == NewIdentity(c.name, c.address, "") {
+			t.Error("two processes have one identity")
+		}
+		if first, again := NewIdentity(c.name, c.address, "uid"), NewIdentity(c.name, c.address, "uid"); first != again {
+			t.Errorf("a container that is restarted in its Pod has the identity %s, and then %s", first, again)
+		}
+	}
+	for _, foreign := range []string{"", "somebody", "some_body"} {
+		if name, address := ParseIdentity(foreign); name != foreign || address != "" {
+			t.Errorf("%q became %q, %q", foreign, name, address)
+		}
+	}
+}
+
+// In a cluster the Lease is taken, also by a single replica, unless somebody says no. L1.
+func TestLeaseIsTakenInACluster(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  variables
+		want bool
+	}{
+		"with the service account of its Pod":  {variables{}, true},
+		"with the name of its Pod":             {variables{"KUBECONFIG": "f", "ADDON_OPERATOR_POD": "p"}, true},
+		"on the machine of a person":           {variables{"KUBECONFIG": "f"}, false},
+		"there, with several replicas":         {variables{"KUBECONFIG": "f", "ADDON_OPERATOR_HA": "true"}, true},
+		"in a Pod, when somebody says no":      {variables{"ADDON_OPERATOR_POD": "p", "ADDON_OPERATOR_HA": "no"}, false},
+		"in a Pod, when a template leaves out": {variables{"ADDON_OPERATOR_POD": "p", "ADDON_OPERATOR_HA": ""}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.env["ADDON_OPERATOR_NAMESPACE"] = "n"
+			cfg, err := configured(c.env)
+			if err != nil || cfg.HA != c.want {
+				t.Errorf("got %v, %v, want %v", cfg.HA, err, c.want)
+			}
+		})
+	}
+}
+
+// A variable that is not served, or not read, is named once with the way out; nothing else is.
+func TestUnservedVariablesAreNamed(t *testing.T) {
+	config := must(t, variables{})
+	for situation, test := range map[string]struct{ variable, want string }{
+		"not served":                           {"STRICT_CHECK_VALUES_MODE_ENABLED=true", "always checked"},
+		"not served, by its long name":         {"ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED=yes", "always checked"},
+		"not needed":                           {"HELM_MONITOR_KUBE_CLIENT_QPS=5", "remove it"},
+		"requests":                             {"DEBUG_KUBERNETES_API=true", "LOG_LEVEL=debug"},
+		"metrics of queues off":                {"QUEUE_ACTIONS_METRICS=no", "always served"},
+		"another engine":                       {"USE_NELM=true", "the Helm library"},
+		"webhooks":                             {"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED=true", "webhooks"},
+		"a constant now":                       {"ADDON_OPERATOR_DRIFT_PERIOD=1m", "its value is always 5m"},
+		"a constant now, and of that value":    {"ADDON_OPERATOR_SNAPSHOT_LIMIT=128", ""},
+		"the name of a Lease":                  {"ADDON_OPERATOR_HA_LEASE_NAME=addon-operator-leader-election", ""},
+		"the share of purges":                  {"ADDON_OPERATOR_PURGE_SHARE=25", ""},
+		"another name of an option":            {"SHELL_OPERATOR_TMP_DIR=/tmp", "set ADDON_OPERATOR_TMP_DIR"},
+		"misspelt":                             {"ADDON_OPERATOR_LISTENPORT=1", "did you mean ADDON_OPERATOR_LISTEN_PORT?"},
+		"ours, and nothing like it":            {"ADDON_OPERATOR_FLUX_CAPACITOR=1", "not an option"},
+		"asks for what happens anyway":         {"STRICT_CHECK_VALUES_MODE_ENABLED=false", ""},
+		"every rule":                           {"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS=Static,DynamicallyEnabled,KubeConfig,ScriptEnabled", ""},
+		"metrics of queues on":                 {"QUEUE_ACTIONS_METRICS=yes", ""},
+		"empty":                                {"USE_NELM=", ""},
+		"read":                                 {"HELM_TIMEOUT=1m", ""},
+		"set by Kubernetes for a Service":      {"ADDON_OPERATOR_METRICS_SERVICE_PORT_HTTP=9650", ""},
+		"set by Kubernetes for a Service, too": {"ADDON_OPERATOR_PORT_9650_TCP_ADDR=10.0.0.1", ""},
+		"of another program":                   {"HELM_NAMESPACE=x", ""},
+		"of nobody we know":                    {"PATH=/bin", ""},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			var out bytes.Buffer
+			config.WarnOfVariables(slog.New(slog.NewTextHandler(&out, nil)), []string{test.variable})
+			name, value, _ := strings.Cut(test.variable, "=")
+			switch text := out.String(); {
+			case test.want == "" && text != "":
+				t.Errorf("logged %s", text)
+			case test.want != "" && (!strings.Contains(text, "variable="+name) || !strings.Contains(text, test.want) || strings.Count(text, "\n") != 1):
+				t.Errorf("logged %q, want one line with %q", text, test.want)
+			case strings.Contains(text, "="+value+" "):
+				t.Errorf("the value is logged: %s", text)
+			}
+		})
+	}
+}
+
+// Each is in the table for users; those of Helm 2 share a line.
+func TestUnservedVariablesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(repository + "docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "### Variables of existing installations")
+	for name := range unservedVariables() {
+		short := strings.TrimPrefix(name, "HELM_MONITOR_KUBE_CLIENT")
+		short = strings.TrimPrefix(short, "ADDON_OPERATOR_STRICT")
+		if !strings.HasPrefix(name, "TILLER_") && !strings.Contains(table, short) {
+			t.Errorf("docs/running.md does not name %s", name)
+		}
+	}
+}
+
+// Every variable that a page of docs or the chart names belongs to an option, or is one
+// of those that hooks get.
+func TestDocumentedVariablesExist(t *testing.T) {
+	known := slices.Collect(maps.Keys(unservedVariables()))
+	known = append(known, must(t, nil).variables()...)
+	for _, path := range []string{"docs/running.md", "docs/troubleshooting.md", "docs/high-availability.md", "deploy/chart/values.yaml", "deploy/chart/templates/deployment.yaml", "Dockerfile"} {
+		text, err := os.ReadFile(repository + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.FieldsFunc(string(text), func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9') })
+		for _, word := range words {
+			ours := strings.HasPrefix(word, "ADDON_OPERATOR_") || strings.HasPrefix(word, "HELM_") || strings.HasPrefix(word, "KUBE_")
+			if ours && !slices.Contains(known, word) {
+				t.Errorf("%s names %s, which no option has", path, word)
+			}
+		}
+	}
+}
+
+func logged(t *testing.T, c Config) string {
+	t.Helper()
+	var out bytes.Buffer
+	log, _, err := c.Logger(&out, strings.Clone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Debug("quiet")
+	log.Info("release", "module", "dns", slog.Group("inner", "time", "kept"))
+	return out.String()
+}
+
+// B3: LOG_TYPE, LOG_LEVEL, LOG_NO_TIME.
+func TestLogTypes(t *testing.T) {
+	for name, c := range map[string]struct {
+		config            Config
+		json, color, time bool
+	}{
+		"json":                    {Config{LogType: "json", LogLevel: "info"}, true, false, true},
+		"json without time":       {Config{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
+		"text":                    {Config{LogType: "text", LogLevel: "info"}, false, false, true},
+		"text without time":       {Config{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
+		"color":                   {Config{LogType: "color", LogLevel: "info"}, false, true, true},
+		"auto without a terminal": {Config{LogType: "auto", LogLevel: "info"}, true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := logged(t, c.config)
+			if got := json.Valid([]byte(out)); got != c.json {
+				t.Errorf("JSON %v: %s", got, out)
+			}
+			if got := strings.Contains(out, "\x1b["); got != c.color {
+				t.Errorf("color %v: %q", got, out)
+			}
+			if c.json {
+				if got := strings.HasPrefix(out, `{"time":`); got != c.time {
+					t.Errorf("time %v: %s", got, out)
+				}
+			} else if got := !strings.HasPrefix(out, "INF"); got != c.time {
+				t.Errorf("time %v: %s", got, out)
+			}
+			if !strings.Contains(out, "dns") || !strings.Contains(out, "kept") || strings.Contains(out, "quiet") {
+				t.Errorf("logged: %s", out)
+			}
+		})
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	for level, want := range map[string]string{"debug": "quiet release", "Info": "release", "WARN": "", "error": ""} {
+		var got []string
+		out := logged(t, Config{LogType: "text", LogLevel: level})
+		for _, word := range []string{"quiet", "release"} {
+			if strings.Contains(out, word) {
+				got = append(got, word)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: logged %q, want %q", level, got, want)
+		}
+	}
+}
+
+func TestWrongLogOptions(t *testing.T) {
+	for want, c := range map[string]Config{"log-level": {LogType: "text", LogLevel: "loud"}, "log-type": {LogType: "xml", LogLevel: "info"}} {
+		_, _, err := c.Logger(&bytes.Buffer{}, strings.Clone)
+		var usage UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

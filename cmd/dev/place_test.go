@@ -76,9 +76,7 @@ func TestDirectories(t *testing.T) {
 				t.Errorf("people see %s", text)
 			}
 		}
-		if err := p.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, p.close())
 		if _, err := os.Stat(p.tmp); err == nil {
 			t.Error("it leaves something behind")
 		}

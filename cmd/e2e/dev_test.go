@@ -209,9 +209,7 @@ func TestDevShowsTheClusterBeforeItUsesIt(t *testing.T) {
 	expectAll(t, string(out), "another operator runs in the namespace", "nothing was written")
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	expect("kubectl delete namespace addon-operator-dev removes it")
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	must(t, cmd.Wait())
 	objects, err := exec.Command("../../bin/kubectl", "--kubeconfig", kubeconfig, "get", "namespaces,configmaps", "-A", "-o", "json").Output()
 	if err != nil || strings.Contains(string(objects), `"mine"`) {
 		t.Errorf("the refused namespace was written, or nothing was: %v", err)

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -83,4 +85,107 @@ func TestSeveralRootsWithLinks(t *testing.T) {
 			t.Errorf("%d warnings of %s, want 1", n, name)
 		}
 	}
+}
+
+// sameJSON compares documents without regard to space and the order of keys.
+func sameJSON(t *testing.T, what, got, want string) {
+	t.Helper()
+	var a, b any
+	if err := json.Unmarshal([]byte(got), &a); err != nil {
+		t.Fatalf("%s: %v in %q", what, err, got)
+	}
+	must(t, json.Unmarshal([]byte(want), &b))
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// Seed 000, "Example": what hooks and charts see of files and ConfigMap, and what a config
+// patch writes. D5, D8, D9, D14, D24, X20; G5.4.
+func TestExampleOfSeed000(t *testing.T) {
+	h := newFixture(t, "seed000")
+	const (
+		global    = "# chosen by the team of the cluster\nparam1: 200   # do not lower\n"
+		leftAlone = "{a: 1,   b: [1,2]} # of a module that does not exist\n"
+	)
+	h.setConfig(map[string]string{
+		"global":     global,
+		"someModule": "param1: \"Long string\"\nparam2: \"FOO\"\n",
+		"notThere":   leftAlone,
+	})
+	o := h.start().ready()
+	h.until("the run after the patch", func() bool { return h.journal() == "run run" })
+
+	sameJSON(t, "CONFIG_VALUES_PATH of the first run", h.read("out/1.config.json"),
+		`{"global":{"param1":200}, "someModule":{"param1":"Long string", "param2":"FOO"}}`)
+	sameJSON(t, "VALUES_PATH of the first run", h.read("out/1.values.json"),
+		`{"global":{"param1":200, "param2":"Yes", "enabledModules":["some-module"]}, "someModule":{"param1":"Long string", "param2":"FOO"}}`)
+	sameJSON(t, "CONFIG_VALUES_PATH of the next run", h.read("out/2.config.json"),
+		`{"global":{"param1":200}, "someModule":{"param1":"Long string", "param2":"FOO", "param3":"newValue"}}`)
+	sameJSON(t, "VALUES_PATH of the next run", h.read("out/2.values.json"),
+		`{"global":{"param1":200, "param2":"Yes", "enabledModules":["some-module"]}, "someModule":{"param1":"Long string", "param2":"FOO", "param3":"newValue"}}`)
+
+	config := h.config()
+	if config["global"] != global || config["notThere"] != leftAlone {
+		t.Errorf("the texts of other keys have changed: %q", config)
+	}
+	if want := "param1: Long string\nparam2: FOO\nparam3: newValue\n"; config["someModule"] != want {
+		t.Errorf("someModule is %q, want %q", config["someModule"], want)
+	}
+
+	deployment, err := h.client.AppsV1().Deployments(h.namespace).Get(h.ctx, "some-module", metav1.GetOptions{})
+	must(t, err)
+	if *deployment.Spec.Replicas != 200 {
+		t.Errorf("replicas: %d, want 200", *deployment.Spec.Replicas)
+	}
+	h.awaitRevisions("some-module", "1:superseded 2:deployed")
+	sameJSON(t, "what the chart sees", h.configMap("what-the-chart-sees")["values"],
+		`{"global":{"param1":200, "param2":"Yes"}, "someModule":{"param1":"Long string", "param2":"FOO", "param3":"newValue"}}`)
+	if n := o.count("config values changed"); n != 0 {
+		t.Errorf("the operator's own write was taken for a change, %d times", n)
+	}
+}
+
+// Steps 9 to 16 of seed 002 with real scripts: what comes from outside after the first
+// converge, what hooks it runs, and whether that leads to a reload of all modules, a run of
+// one module, or nothing. G9–G16, D27.
+func TestReactionsToEvents(t *testing.T) {
+	h := newFixture(t, "reactions")
+	h.start().ready()
+	const reload, run = " g.beforeAll w.beforeHelm w.afterHelm g.afterAll", " w.beforeHelm w.afterHelm"
+	journal := "g.beforeAll w.onStartup w.beforeHelm w.afterHelm g.afterAll"
+	// then is what follows an event: further lines of the journal, and what is deployed.
+	then := func(lines, global, web string) {
+		t.Helper()
+		journal += lines
+		h.awaitJournal(journal)
+		h.awaitConfigMap("web", "global", global)
+		h.awaitConfigMap("web", "web", web)
+	}
+	then("", "none none none", "none none none")
+
+	object := h.createConfigMap("g", "one", map[string]string{"app": "global"})
+	then(" g.watchedAdded"+reload, "one none none", "none none none") // 9, 13
+	object.Data["other"] = "no matter"
+	h.updateConfigMap(object)
+	then(" g.watchedModified", "one none none", "none none none") // 9, the same values: nothing
+
+	h.createConfigMap("w", "two", map[string]string{"app": "web"})
+	then(" w.watchedAdded"+run, "one none none", "two none none") // 10, 14
+
+	h.write("out/tick-g", "three")
+	then(" g.tick"+reload, "one three none", "two none none") // 11, 13
+	h.write("out/tick-w", "four")
+	then(" w.tick"+run, "one three none", "two four none") // 12, 14
+
+	h.deleteConfigMap("web")
+	then(run, "one three none", "two four none") // 15
+
+	h.setConfig(map[string]string{"web": "set: five"})
+	then(run, "one three none", "two four five") // 16: a module's section
+	h.setConfig(map[string]string{"global": "set: six"})
+	then(reload, "one three six", "two four five") // 16: the global section
+	h.setConfig(map[string]string{"web": "set: seven", "global": "set: eight"})
+	then(reload, "one three eight", "two four seven") // 16: both are one reload
+	h.awaitRevisions("web", "1:superseded 2:superseded 3:superseded 4:superseded 5:superseded 6:superseded 7:superseded 8:superseded 9:deployed")
 }

@@ -63,9 +63,8 @@ func fixtureOn(t testing.TB, cluster *devclustertest.Cluster, name string) *fixt
 	t.Cleanup(func() { _ = os.Remove(h.socket()) }) // an operator that is killed leaves it
 	archive := txtar.Parse([]byte(name))
 	if !strings.Contains(name, "\n") {
-		if archive, err = txtar.ParseFile(filepath.Join("testdata", name+".txtar")); err != nil {
-			t.Fatal(err)
-		}
+		archive, err = txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+		must(t, err)
 	}
 	for _, dir := range []string{"modules", "global-hooks", "out"} {
 		h.mkdir(dir)
@@ -343,3 +342,77 @@ func must(t testing.TB, err error) {
 
 // second returns the error of a call whose result is not needed.
 func second[V any](_ V, err error) error { return err }
+
+// createConfigMap makes a ConfigMap that the hooks of events.txtar watch, or do not.
+func (h *fixture) createConfigMap(name, key string, labels map[string]string) *corev1.ConfigMap {
+	h.t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string]string{"key": key}}
+	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, cm, metav1.CreateOptions{})
+	must(h.t, err)
+	return cm
+}
+
+func (h *fixture) updateConfigMap(cm *corev1.ConfigMap) *corev1.ConfigMap {
+	h.t.Helper()
+	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Update(h.ctx, cm, metav1.UpdateOptions{})
+	must(h.t, err)
+	return cm
+}
+
+func (h *fixture) deleteConfigMap(name string) {
+	h.t.Helper()
+	must(h.t, h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, name, metav1.DeleteOptions{}))
+}
+
+// awaitQueue waits until a queue has so many tasks, with the one in progress.
+func (o *operator) awaitQueue(name string, length int) {
+	o.fixture.t.Helper()
+	o.fixture.becomes("the length of queue "+name, strconv.Itoa(length), func() string {
+		return o.metric("addon_operator_tasks_queue_length", `queue="`+name+`"`)
+	})
+}
+
+// awaitTriggers waits until tasks that wait in a queue carry so many events and ticks.
+func (o *operator) awaitTriggers(queue string, n int) {
+	o.fixture.t.Helper()
+	o.fixture.becomes("triggers in queue "+queue, strconv.Itoa(n), func() string {
+		return o.metric("addon_operator_tasks_queue_triggers", `queue="`+queue+`"`)
+	})
+}
+
+func (h *fixture) awaitLines(name string, want ...string) {
+	h.t.Helper()
+	h.eventually(name, func() error {
+		if got := h.lines(name); !slices.Equal(got, want) {
+			return fmt.Errorf("has %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+const startedJournal = "onStartup beforeHelm afterHelm"
+
+func (h *fixture) rename(from, to string) {
+	h.t.Helper()
+	must(h.t, os.Rename(h.path(from), h.path(to)))
+}
+
+// dump asks the running operator for its actors, as a person would in its Pod.
+func (o *operator) dump(args ...string) string {
+	o.fixture.t.Helper()
+	out, err := o.run("", append([]string{"--dump-actors"}, args...)...)
+	if err != nil {
+		o.fixture.t.Fatalf("--dump-actors %s: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// The stop comes before the operator is up.
+func TestStopWhileTheAPIServerIsAway(t *testing.T) {
+	h := newFixture(t, "web")
+	o := h.start("KUBE_SERVER=https://127.0.0.1:" + freePort(t))
+	o.expect("will retry")
+	if code := o.terminate(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}

@@ -28,10 +28,7 @@ name: web
 version: 1.2.3
 appVersion: v9
 -- modules/010-web/templates/cm.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: web}
-data: {size: {{ .Values.web.size | quote }}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {size: {{ .Values.web.size | quote }}}}
 -- modules/010-web/hooks/count.sh --
 #!/usr/bin/env bash
 [[ ${1:-} == --config ]] && { echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -400,4 +401,127 @@ func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
 			t.Errorf("a Pod without seccomp is admitted: %v", err)
 		}
 	}
+}
+
+// With the roles that 'rbac generate' prints a module whose release lies in a namespace of its own is installed,
+// changed, healed and removed, and misses nothing. A namespace that is not there, for which the rules could not be
+// applied, is named, with the module and what to do. H20.
+func TestNamespaceOfModuleWithGeneratedRoles(t *testing.T) {
+	h := newFixture(t, `
+-- modules/values.yaml --
+webEnabled: true
+-- modules/010-web/values.yaml --
+web: {text: one}
+-- modules/010-web/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {text: {{ .Values.web.text }}}}
+-- modules/020-far/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: far}}
+`)
+	own, none := h.helm().namespace, h.namespace+"-none"
+	h.write("modules/010-web/module.yaml", "namespace: "+own+"\n")
+	h.write("modules/020-far/module.yaml", "namespace: "+none+"\n")
+	administrator, roles := h.client, h.generated("--watch-charts")
+	var now, later []*unstructured.Unstructured
+	for _, role := range roles {
+		if role.GetNamespace() == none {
+			later = append(later, role)
+		} else {
+			now = append(now, role)
+		}
+	}
+	h.apply(now, false)
+	h.become()
+	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
+	inOwn := func(want string) {
+		t.Helper()
+		h.eventually("the ConfigMap of web has "+want, func() error {
+			cm, err := h.client.CoreV1().ConfigMaps(own).Get(h.ctx, "web", metav1.GetOptions{})
+			if err == nil && cm.Data["text"] != want {
+				err = errNotYet
+			}
+			return err
+		})
+	}
+	inOwn("one")
+	h.setConfig(map[string]string{"web": "text: two"})
+	inOwn("two")
+	must(t, h.client.CoreV1().ConfigMaps(own).Delete(h.ctx, "web", metav1.DeleteOptions{}))
+	inOwn("two")
+	h.setConfig(map[string]string{"webEnabled": "false", "farEnabled": "true"})
+	h.eventually("the end of the release", func() error {
+		left, err := h.client.CoreV1().Secrets(own).List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
+		if err == nil && len(left.Items) > 0 {
+			err = errNotYet
+		}
+		return err
+	})
+	o.expect("ERROR", "module=far", "release far", "in namespace "+none, "forbidden", "'addon-operator rbac generate' prints all permissions that it needs")
+	if n, known := o.count("forbidden"), o.count("forbidden", none); n != known {
+		t.Errorf("%d lines of the log say forbidden, %d of them about the namespace that is missing", n, known)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: none}}
+	must(t, second(administrator.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{})))
+	h.apply(later, false)
+	h.eventually("release far", func() error {
+		_, err := h.client.CoreV1().ConfigMaps(none).Get(h.ctx, "far", metav1.GetOptions{})
+		return err
+	})
+}
+
+// The rules for charts of others, those in CHARTS or ours, are found without a cluster: also the kinds that templates
+// and subcharts define. Rules with a * come first, with the chart that asks for them. A chart that does not render
+// without values of its owner costs no other its rules.
+func TestRulesOfForeignCharts(t *testing.T) {
+	t.Parallel()
+	var all []*foreignChart
+	if dir := os.Getenv(chartsVariable); dir != "" {
+		all = foreignCharts(t, dir)
+	} else {
+		all = ownCharts(t)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	write("global-hooks/values.yaml", "")
+	write("modules/990-needy/templates/a.yaml", `{{ required "the password is missing" .Values.needy.password }}`)
+	renders := map[string]bool{}
+	for i, c := range all {
+		if c.refused != "" {
+			continue
+		}
+		root := "modules/" + strconv.Itoa(i+1) + "-" + c.name
+		must(t, os.CopyFS(filepath.Join(dir, root, "chart"), os.DirFS(c.dir)))
+		write(root+"/values.yaml", yamlOf(map[string]any{c.key: c.values}))
+		renders[c.name] = len(objectsOf(c.rendered)) > 0
+	}
+	cmd := exec.Command(program(), "rbac", "generate", "--offline", "--partial", "--modules-dir", filepath.Join(dir, "modules"), "--global-hooks-dir", filepath.Join(dir, "global-hooks"))
+	var out, problems bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, &out, &problems
+	if err := cmd.Run(); err == nil || !strings.Contains(problems.String(), "module needy: ") {
+		t.Errorf("%v: %s", err, &problems)
+	}
+	rules := out.String()
+	head, _, _ := strings.Cut(rules, "\n---\n")
+	if !strings.Contains(head, "# These rules are INCOMPLETE:\n") || !strings.Contains(head, "module needy: ") {
+		t.Errorf("the head does not say what is missing:\n%s", head)
+	}
+	for name, has := range renders { // public charts grant so much in the whole cluster that others need no rules of their own
+		if has && os.Getenv(chartsVariable) == "" && !strings.Contains(rules, "# chart of module "+name+"\n") && !strings.Contains(problems.String(), "module "+name+": ") {
+			t.Errorf("no rules for module %s", name)
+		}
+	}
+	if os.Getenv(chartsVariable) != "" {
+		t.Logf("%s\n%s", head, &problems)
+		return
+	}
+	if strings.Count(head, "module ") > 1 || strings.Count(rules, "apiGroups: [\"*\"]")+strings.Count(rules, "resources: [\"*\"]") > 1 {
+		t.Errorf("more is missing, or wide, than should be:\n%s", rules)
+	}
+	expectAll(t, rules,
+		"\nrules:\n# chart of module workloads grants it with ClusterRole addon-operator\n", // first
+		`resources: ["probes", "rules"]`, `resources: ["bulks0`, // kinds of templates, and of a subchart of a subchart
+	)
 }

@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -10,11 +12,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/cli"
+	"addon-operator/cmd/remote"
 	"addon-operator/hooks"
 	"addon-operator/supervisor"
 )
@@ -120,4 +126,76 @@ func crashWithAHook(t *testing.T, dir string) {
 	_, err = runner.Enabled(t.Context(), hooks.EnabledScript{Module: "m", Path: script})
 	t.Logf("the script ended with %v", err)
 	select {}
+}
+
+func TestGoMemoryLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"no control groups":   {nil, 0},
+		"version 2":           {map[string]string{"sys/fs/cgroup/memory.max": "536870912\n"}, 483183810},
+		"version 2, no limit": {map[string]string{"sys/fs/cgroup/memory.max": "max\n"}, 0},
+		"version 1":           {map[string]string{"sys/fs/cgroup/memory/memory.limit_in_bytes": "1000000\n"}, 900000},
+		"version 1, no limit": {map[string]string{"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+		"nonsense":            {map[string]string{"sys/fs/cgroup/memory.max": "-5"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := fstest.MapFS{}
+			for path, text := range test.files {
+				root[path] = &fstest.MapFile{Data: []byte(text)}
+			}
+			if got := goMemoryLimit(root); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// listening are options with addresses.
+func listening(address string, port int) cli.Config {
+	var c cli.Config
+	c.ListenAddress, c.ListenPort = address, port
+	return c
+}
+
+func TestAdvertisedAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		config cli.Config
+		want   string
+	}{
+		"the one it listens on":       {listening("127.0.0.1", 2), "127.0.0.1:2"},
+		"the one it listens on, IPv6": {listening("fd00::1", 1), "[fd00::1]:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := advertised(&c.config); err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+	everywhere := listening("0.0.0.0", 3)
+	got, err := advertised(&everywhere)
+	if err != nil || strings.HasPrefix(got, "0.0.0.0") || !strings.HasSuffix(got, ":3") {
+		t.Errorf("everywhere became %q, %v", got, err)
+	}
+}
+
+// program has the commands that ask a running operator, and prints to out.
+func program(out io.Writer) *cobra.Command {
+	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
+	root.RunE = Start(c).RunE
+	remote.DumpActors(c, root)
+	root.AddCommand(append(remote.Pages(c), remote.Plan(c, Plan), remote.Raw(c))...)
+	root.SetOut(out)
+	root.SetErr(io.Discard)
+	return root
+}
+
+// commanded runs a command line.
+func commanded(args ...string) (output string, err error) {
+	var out bytes.Buffer
+	root := program(&out)
+	root.SetArgs(args)
+	err = root.Execute()
+	return out.String(), err
 }

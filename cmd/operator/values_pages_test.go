@@ -103,9 +103,7 @@ func startRunning(t *testing.T) *running {
 	}
 	must(t, operator.Start(t.Context()))
 	t.Cleanup(func() {
-		if err := operator.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		must(t, operator.Stop(context.Background()))
 	})
 	r.until("the first converge", func() bool {
 		return operator.Converge().Ready

@@ -180,9 +180,7 @@ func TestKubectl(t *testing.T) {
 
 // Who fails to start a server may still close it.
 func TestCloseWithoutStart(t *testing.T) {
-	if err := New("v1.33.0").Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, New("v1.33.0").Close())
 }
 
 // must ends the test over an error of what it needs only.

@@ -54,9 +54,7 @@ func TestProgramFromItsStartToItsEnd(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 	})
 	maps := clientFor(t, cluster.RESTConfig()).CoreV1().ConfigMaps("default") // one client through all of it
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"key": "value"}}
