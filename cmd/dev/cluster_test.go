@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/kube"
@@ -24,7 +25,7 @@ import (
 func TestClusterThatAnotherOperatorUses(t *testing.T) {
 	lease := func(renewed time.Duration) string {
 		return fmt.Sprintf(`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: addon-operator-leader-election, namespace: addon-operator-dev}, spec: {holderIdentity: pod-1_a, leaseDurationSeconds: 15, renewTime: %q}}`,
-			time.Now().Add(-renewed).UTC().Format(time.RFC3339Nano))
+			time.Now().Add(-renewed).UTC().Format(metav1.RFC3339Micro))
 	}
 	for _, c := range []struct {
 		name, objects string

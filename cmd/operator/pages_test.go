@@ -231,7 +231,7 @@ HOOK                    BINDING  KIND    STATE     OBJECTS
 	r.want("module values dns-server -o table", "zone: cluster.local")
 	r.want("module patches ingress -o table", `
 OP   PATH            VALUE          HOOK                    TASK  SINCE
-add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  4     TIME`)
+add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  3     TIME`)
 	r.want("module patches dns-server -o text", "No hook has patched these values.")
 	r.want("module resource-monitor", "MODULE OBJECT STATE MESSAGE\ningress No monitor - -\ndns-server No monitor - -")
 	r.want("module render ingress", "---\n# Source: ingress/templates/secret.yaml\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ingress\nstringData:\n  a: '***'")

@@ -151,10 +151,10 @@ func TestExplain(t *testing.T) {
 	r := startRunning(t)
 	r.want("values explain ingress", `
 PATH                   VALUE          LAYER      FROM                                    TASK  SINCE
-ingress.adminPassword  "***"          ConfigMap  010-ingress/hooks/h.sh                  4     TIME
+ingress.adminPassword  "***"          ConfigMap  010-ingress/hooks/h.sh                  3     TIME
 ingress.image          "nginx"        file       values.yaml                             -     -
 ingress.logLevel       "info"         default    010-ingress/openapi/config-values.yaml  -     -
-ingress.nodes          ["one","two"]  patch      010-ingress/hooks/h.sh                  4     TIME
+ingress.nodes          ["one","two"]  patch      010-ingress/hooks/h.sh                  3     TIME
 ingress.replicas       2              ConfigMap  resourceVersion N                       -     TIME
   overrides            1              file       values.yaml                             -     -
 ingress.service.type   "ClusterIP"    file       010-ingress/values.yaml                 -     -`)
@@ -173,7 +173,7 @@ dnsServer.zone  "cluster.local"  file   020-dns-server/values.yaml  -     -`
 	r.want("values explain ingress.adminPassword --show-secrets -o json", `
 [{
   "path": "ingress.adminPassword", "secret": true,
-  "sources": [{"layer": "ConfigMap", "hook": "010-ingress/hooks/h.sh", "task": "4", "time": "TIME", "value": "s3cret"}]
+  "sources": [{"layer": "ConfigMap", "hook": "010-ingress/hooks/h.sh", "task": "3", "time": "TIME", "value": "s3cret"}]
 }]`)
 }
 
@@ -193,7 +193,7 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 - hook: 010-ingress/hooks/h.sh
   op: add
   path: /ingress/nodes
-  task: "4"
+  task: "3"
   time: "TIME"
   value:
   - one
