@@ -92,7 +92,7 @@ func Connect(o Options) (*Client, error) {
 // has a rate limiter of its own with the QPS and Burst of config.
 func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	watched := rest.CopyConfig(config)
-	watched.Wrap(reportAttempts)
+	watched.Wrap(newWatching)
 	transport, err := rest.HTTPClientFor(watched)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)

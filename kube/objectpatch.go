@@ -155,16 +155,10 @@ func subresources(p objectpatch.Patch) []string {
 // write, and repeat both after a conflict; of a Delete, the read is for the wait.
 func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) error {
 	switch p.Operation {
-	case objectpatch.Create:
+	case objectpatch.Create, objectpatch.CreateIfNotExists:
 		err := to.create(ctx, p)
-		if p.Unanswered && apierrors.IsAlreadyExists(err) {
-			return nil // the request without an answer has done it
-		}
-		return err
-	case objectpatch.CreateIfNotExists:
-		err := to.create(ctx, p)
-		if apierrors.IsAlreadyExists(err) {
-			return nil
+		if apierrors.IsAlreadyExists(err) && (p.Operation == objectpatch.CreateIfNotExists || p.Unanswered) {
+			return nil // perhaps the request without an answer has done it
 		}
 		return err
 	case objectpatch.CreateOrUpdate:

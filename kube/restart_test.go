@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -138,38 +139,25 @@ func (a *watchAPI) List(context.Context, metav1.ListOptions) (*unstructured.Unst
 	return list, a.broken
 }
 
-// In the end the libraries take a watch that was never opened for an empty one.
-// That is no success, and one loss until there is an answer.
-func TestEmptyWatchIsNoSuccess(t *testing.T) {
+// A watch that gets no answer is one loss until there is an answer, and the reflector does not list again.
+func TestWatchWithoutAnswer(t *testing.T) {
 	api := &watchAPI{}
 	s := newSourceBench(t).watcher.newSource(sourceKey{}, api)
-	api.watch = func(ctx context.Context) (watch.Interface, error) {
-		tell, ok := ctx.Value(attemptsKey{}).(func(error))
-		if !ok {
-			t.Fatal("attempts are not reported")
-		}
-		tell(io.EOF)
-		if err := s.health.condition().err; !errors.Is(err, io.EOF) {
-			t.Errorf("after the first attempt the condition is %v", err)
-		}
-		tell(io.EOF)
-		return watch.NewEmptyWatch(), nil
+	api.watch = func(context.Context) (watch.Interface, error) {
+		return nil, &url.Error{Op: "Get", Err: noAnswer{io.EOF}}
 	}
 	var before condition
 	for range 2 {
-		must(t, second(s.watch(t.Context(), metav1.ListOptions{})))
+		if _, err := s.watch(t.Context(), metav1.ListOptions{}); !utilnet.IsConnectionRefused(err) {
+			t.Errorf("the reflector gets %v", err)
+		}
 		now := s.health.condition()
-		if !now.failing() || !before.since.IsZero() && now.since != before.since {
+		if !errors.Is(now.err, io.EOF) || !before.since.IsZero() && now.since != before.since {
 			t.Errorf("the condition is %+v, before it was %+v", now, before)
 		}
 		before = now
 	}
-	api.watch = func(ctx context.Context) (watch.Interface, error) {
-		tell, _ := ctx.Value(attemptsKey{}).(func(error))
-		tell(io.EOF)
-		tell(nil)
-		return watch.NewFake(), nil
-	}
+	api.watch = nil
 	if _, err := s.watch(t.Context(), metav1.ListOptions{}); err != nil || s.health.condition().failing() {
 		t.Errorf("after an answer: %v, %+v", err, s.health.condition())
 	}

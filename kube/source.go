@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,9 +111,7 @@ var _ cache.TransformingStore = (*source)(nil)
 // run reads until ctx ends.
 func (s *source) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Background())
-	if s.key.metadata {
-		ctx = context.WithValue(ctx, metadataOnly{}, true)
-	}
+	ctx = context.WithValue(ctx, watchingKey{}, s.key.metadata)
 	requests := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	reflector := cache.NewReflectorWithOptions(requests, nil, s, cache.ReflectorOptions{
 		Name:            s.key.String(),
@@ -162,55 +161,43 @@ func newPause(limit time.Duration) *wait.Backoff {
 // list lists everything. A success does not end an outage yet: a role may allow list and not watch, and
 // the watch comes next.
 func (s *source) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	watched, unanswered := s.attempts(ctx, "list")
 	s.continues(o.ResourceVersion)
-	list, err := s.pages(watched, s.startList())
+	list, err := s.pages(ctx, s.startList())
 	if err == nil {
 		err = s.compare(list.ResourceVersion)
 	}
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.listed = list.ResourceVersion
-		return list, nil
-	}
-	if !*unanswered {
+	if err != nil {
 		s.note(ctx, "list", err)
+		return nil, err
 	}
-	return nil, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed = list.ResourceVersion
+	return list, nil
 }
 
-// watch opens a watch, and notes how that went.
+// watch opens a watch, and notes how that went. After a request without an answer the reflector waits a moment and
+// continues from where it was, as if the connection had been refused.
 func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	watched, unanswered := s.attempts(ctx, "watch")
 	streamed := o.SendInitialEvents != nil && *o.SendInitialEvents
 	var stream watch.Interface
-	err := s.passed(watched, o.ResourceVersion)
+	err := s.passed(ctx, o.ResourceVersion)
 	if err == nil {
 		if streamed {
 			s.startList()
 			o.ResourceVersion = s.firstVersion(o.ResourceVersion)
 		}
 		o.LabelSelector, o.FieldSelector = s.key.labels, s.key.fields
-		stream, err = s.api.Watch(watched, o)
+		stream, err = s.api.Watch(ctx, o)
 	}
-	if *unanswered || streamed && unsupported(err) {
-		return stream, err // noted already; or no failure, because the reflector lists instead
+	if streamed && unsupported(err) {
+		return stream, err // no failure, because the reflector lists instead
 	}
 	s.note(ctx, "watch", err)
+	if _, ok := errors.AsType[noAnswer](err); ok {
+		err = syscall.ECONNREFUSED
+	}
 	return stream, err
-}
-
-// attempts notes each attempt at a request that gets no answer, at once and not after the
-// retries of the library. unanswered is whether the last one was such: then its error is noted
-// already.
-func (s *source) attempts(ctx context.Context, verb string) (watched context.Context, unanswered *bool) {
-	unanswered = new(bool)
-	return withAttempts(ctx, func(err error) {
-		if *unanswered = err != nil; err != nil {
-			s.note(ctx, verb, err)
-		}
-	}), unanswered
 }
 
 // unsupported reports that the API server cannot send the initial list as a
@@ -224,6 +211,9 @@ func unsupported(err error) bool {
 func plain(err error) error {
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
+	}
+	if hidden, ok := errors.AsType[noAnswer](err); ok {
+		err = hidden.cause
 	}
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("the connection was closed without an answer: %w", err)
