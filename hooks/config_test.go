@@ -217,8 +217,7 @@ func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 		"keys that are no text":  {"on: 2", "line 1: key on is a boolean, not a string"},
 	} {
 		t.Run(situation, func(t *testing.T) {
-			_, err := ParseConfig(Module, []byte(test.printed))
-			wantError(t, err, test.want)
+			wantError(t, second(ParseConfig(Module, []byte(test.printed))), test.want)
 		})
 	}
 }
