@@ -22,17 +22,17 @@ cmd 6437
 helm 6631 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2556 // days on which clocks change
 jq 505 // steps of filters are bounded
-kube 5091
+kube 5074
 kube/apiserver 1805
 messages 1796
 server 2493
 supervisor 1155
 testkit 3993 // faults of release records
 values 3567 // one list of names of secrets
-go: 50498 // 32
+go: 50481 // 32
 scripts: 1107
 web: 316
-tests: 43396 // 32
+tests: 43554 // 32
 txtar: 15201 // 32: scripts of the guards
 `
 

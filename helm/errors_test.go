@@ -22,7 +22,7 @@ import (
 
 func TestKindOf(t *testing.T) {
 	gr := schema.GroupResource{Resource: "configmaps"}
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		err     error
 		failure failure
@@ -45,8 +45,7 @@ func TestKindOf(t *testing.T) {
 		{"no answer to a read", fmt.Errorf("x: %w", &url.Error{Op: "Get", Err: errors.New("refused")}), failure{}, Unavailable},
 		{"server shuts down", apierrors.NewServiceUnavailable("x"), failure{}, Unavailable},
 		{"hook failed", errors.New("pre-upgrade hooks failed: job j failed: BackoffLimitExceeded"), failure{}, Failed},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := kindOf(t.Context(), tt.err, tt.failure); got != tt.want {
 				t.Errorf("kind = %s, want %s", got, tt.want)
@@ -94,7 +93,7 @@ func TestClassify(t *testing.T) {
 
 // Refusals are remembered until the write succeeds after all.
 func TestTransportJudge(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		answers []int
 		method  string
@@ -108,8 +107,7 @@ func TestTransportJudge(t *testing.T) {
 		{"deleted already", []int{404}, http.MethodDelete, 0},
 		{"not found", []int{404}, http.MethodGet, 0},
 		{"server error on read", []int{503}, http.MethodGet, 503},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			transport := &boundTransport{ctx: t.Context()}
 			for _, code := range tt.answers {

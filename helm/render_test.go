@@ -53,7 +53,7 @@ const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 // A chart that does not render names the template and what to do.
 func TestRenderErrors(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, files string
 		want        []string
 	}{
@@ -79,8 +79,7 @@ func TestRenderErrors(t *testing.T) {
 {"properties":{"m":{"required":["host"]}}}
 -- templates/a.yaml --
 `, []string{"at '/m': missing property 'host'"}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newOffline(t)
 			m := moduleOf(t, "m", tt.files)

@@ -54,11 +54,7 @@ func TestApplyFailedFirstInstall(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "first", `
 -- templates/hook.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: hook
-  annotations: {helm.sh/hook: pre-install}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: hook, annotations: {helm.sh/hook: pre-install}}}
 -- templates/claim.yaml --
 {{ if .Values.first.claim }}
 apiVersion: v1

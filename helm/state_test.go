@@ -21,7 +21,7 @@ import (
 
 func TestRevisionOf(t *testing.T) {
 	const name = "sh.helm.release.v1.m.v2"
-	tests := []struct {
+	for _, tt := range []struct {
 		name, secret string
 		labels       map[string]string
 		checksum     string
@@ -34,8 +34,7 @@ func TestRevisionOf(t *testing.T) {
 		{"no version", name, map[string]string{"name": "m"}, "", false},
 		{"no name", name, map[string]string{"version": "2"}, "", false},
 		{"another secret", "my-secret", map[string]string{"name": "m", "version": "2"}, "", false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			release, r, ok := revisionOf(&metav1.ObjectMeta{Name: tt.secret, Labels: tt.labels})
 			if ok != tt.ok {
@@ -49,7 +48,7 @@ func TestRevisionOf(t *testing.T) {
 }
 
 func TestEffectiveRevisions(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		state State
 		want  []int
@@ -61,8 +60,7 @@ func TestEffectiveRevisions(t *testing.T) {
 		{"never deployed", history("failed", "failed"), []int{2, 1}},
 		{"failed after superseded", history("superseded", "superseded", "failed"), []int{3, 2}},
 		{"interrupted uninstall", history("superseded", "uninstalling"), []int{2, 1}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []int
 			for _, r := range tt.state.effective() {
@@ -271,7 +269,7 @@ func history(words ...string) State {
 func TestDecide(t *testing.T) {
 	gone := []Object{{Name: "a"}, {Name: "b"}}
 	gone[0].GVK.Kind, gone[1].GVK.Kind = "ConfigMap", "Secret"
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		state  State
 		absent []Object
@@ -298,8 +296,7 @@ func TestDecide(t *testing.T) {
 		{"killed in uninstall", history("uninstalling=new"), nil, StepUnlock, "uninstalling"},
 		{"unknown status", history("unknown=new"), nil, StepUnlock, "unknown"},
 		{"no status at all", history("=new"), nil, StepUnlock, `""`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			step, reason := Decide(tt.state, "new", tt.absent)
 			if step != tt.step {

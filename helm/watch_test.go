@@ -125,17 +125,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: "{{ .Release.Namespace }}", namespace: ignored}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: kept
-  annotations: {helm.sh/resource-policy: keep}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: hook
-  annotations: {helm.sh/hook: "pre-install,pre-upgrade"}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: hook, annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}}
 `
 
 // H13, H14: lists are flattened, cluster-wide objects have no namespace, hooks are not

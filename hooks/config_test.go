@@ -203,7 +203,7 @@ func TestParseConfigRefuses(t *testing.T) { // C5, C7–C12, C15, C18, C19, C34,
 }
 
 func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
-	tests := map[string]struct{ printed, want string }{
+	for situation, test := range map[string]struct{ printed, want string }{
 		"nothing":                {" \n", "printed nothing"},
 		"a word":                 {"hello", `printed "hello"; print a JSON or YAML object`},
 		"a list":                 {"[]", "printed []; print"},
@@ -215,17 +215,15 @@ func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 		"two documents":          {"onStartup: 1\n---\nonStartup: 2", "line 2: a second document begins"},
 		"a number that is none":  {"beforeHelm: .nan", "line 1: .nan: infinite and undefined numbers"},
 		"keys that are no text":  {"on: 2", "line 1: key on is a boolean, not a string"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
-			_, err := ParseConfig(Module, []byte(test.printed))
-			wantError(t, err, test.want)
+			wantError(t, second(ParseConfig(Module, []byte(test.printed))), test.want)
 		})
 	}
 }
 
 func TestParseConfigWarns(t *testing.T) {
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		config string
 		want   []string
 		wait   bool
@@ -259,8 +257,7 @@ func TestParseConfigWarns(t *testing.T) {
 		"a day that does not exist": {
 			`{"configVersion": "v1", "schedule": [{"crontab": "0 0 30 2 *"}], "kubernetes": [{"kind": "Pod"}]}`,
 			[]string{`schedule[0].crontab: "0 0 30 2 *" never fires`}, true},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			config, err := ParseConfig(Module, []byte(test.config))
 			must(t, err)
@@ -415,7 +412,7 @@ func TestByOrder(t *testing.T) {
 
 func TestOrderSnapshots(t *testing.T) {
 	bound := []KubernetesBinding{{Binding: Binding{Name: "nodes"}}, {Binding: Binding{Name: "cfg"}}, {Binding: Binding{Name: "nodes"}}}
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		config  *Config
 		binding BindingType
 		want    []string
@@ -426,8 +423,7 @@ func TestOrderSnapshots(t *testing.T) {
 		"absent for onStartup (C31)":       {&Config{Version: V1, Kubernetes: bound}, OnStartup, nil, true},
 		"absent in protocol v0 (C20)":      {&Config{Version: V0, Kubernetes: bound}, BeforeHelm, nil, true},
 		"absent for a hook without answer": {nil, BeforeHelm, nil, true},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			got := test.config.OrderSnapshots(test.binding)
 			if !slices.Equal(got, test.want) || (got == nil) != test.absent {
@@ -457,7 +453,7 @@ echo "onStartup: 5"`)
 }
 
 func TestConfigureFails(t *testing.T) { // C1
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		script string
 		want   []string
 	}{
@@ -472,8 +468,7 @@ func TestConfigureFails(t *testing.T) { // C1
 		"by printing too many keys":   {`for i in {1..30000}; do echo "a$i: 1"; done`, []string{"more than 50000 keys and values"}},
 		"by many mistakes":            {`echo 'configVersion: v1'; for i in {1..200}; do echo "a$i: 1"; done`, []string{"has 101 mistakes", "there are more problems; fix these first"}},
 		"by printing too much":        {`head -c 1100000 /dev/zero`, []string{"printed more than 1048576 bytes"}},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			_, err := runner.Configure(t.Context(), script(t, test.script).File, "/", Global)

@@ -122,15 +122,14 @@ func TestCompact(t *testing.T) { // C42
 	context := func(binding, group string) Context {
 		return Context{Binding: binding, GroupName: group, Type: TypeGroup}
 	}
-	tests := map[string]struct{ given, want string }{
+	for situation, test := range map[string]struct{ given, want string }{
 		"nothing": {"", ""},
 		"the last of neighbours in a group is kept": {"a:g b:g c:g", "c:g"},
 		"contexts without a group are all kept":     {"a b c", "a b c"},
 		"two groups side by side":                   {"a:g b:g c:h d:h", "b:g d:h"},
 		"a group that is interrupted":               {"a:g b c:g d:g", "a:g b d:g"},
 		"two groups in turns":                       {"a:g b:h c:g", "a:g b:h c:g"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			var given []Context
 			for word := range strings.FieldsSeq(test.given) {

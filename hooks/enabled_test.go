@@ -19,7 +19,7 @@ func enabledScript(t *testing.T, body string) EnabledScript {
 }
 
 func TestEnabled(t *testing.T) { // E6, X19
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		script string
 		want   bool
 		logged string // a message that must be in the log, "" for none
@@ -34,8 +34,7 @@ func TestEnabled(t *testing.T) { // E6, X19
 			`[[ $(<$VALUES_PATH) == '{"m":1}' && $(<$CONFIG_VALUES_PATH) == '{}' && -x ./enabled && $WORKING_DIR == "$(dirname $PWD)" && $# -eq 0 ]] && echo true > $MODULE_ENABLED_RESULT`, true, ""},
 		"patches cannot be written": {
 			`[[ -z $VALUES_JSON_PATCH_PATH$CONFIG_VALUES_JSON_PATCH_PATH ]] && echo true > $MODULE_ENABLED_RESULT`, true, ""},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, log := newRunner(t, Options{})
 			s := enabledScript(t, test.script)
@@ -58,7 +57,7 @@ func TestEnabled(t *testing.T) { // E6, X19
 }
 
 func TestEnabledFails(t *testing.T) { // E6
-	tests := map[string]struct{ script, want string }{
+	for situation, test := range map[string]struct{ script, want string }{
 		"nothing is written":           {`:`, "wrote nothing to MODULE_ENABLED_RESULT; write true or false"},
 		"another word":                 {`echo yes > $MODULE_ENABLED_RESULT`, `wrote "yes" to MODULE_ENABLED_RESULT; write true or false`},
 		"another word is printed":      {`echo yes`, "wrote nothing to MODULE_ENABLED_RESULT"},
@@ -69,8 +68,7 @@ func TestEnabledFails(t *testing.T) { // E6
 		"the result is a link":         {`ln -sf /etc/passwd $MODULE_ENABLED_RESULT`, "not a regular file"},
 		"the exit code, whatever else": {`echo true > $MODULE_ENABLED_RESULT; echo oops >&2; exit 4`, "exit code 4: oops"},
 		"the exit code next to a word": {`echo true; exit 4`, "exit code 4"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			got, err := runner.Enabled(t.Context(), enabledScript(t, test.script))
@@ -138,14 +136,13 @@ func TestNewRunnerRefusesARoot(t *testing.T) {
 	root := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(root, link))
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		options Options
 		want    string
 	}{
 		"with the temporary files elsewhere": {Options{TmpDir: t.TempDir(), Chroot: root}, "is not below it"},
 		"that is a link":                     {Options{TmpDir: filepath.Join(link, "tmp"), Chroot: link}, "is a symbolic link; use " + root},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			if _, err := NewRunner(test.options); err == nil || !strings.Contains(err.Error(), test.want) && os.Geteuid() == 0 {
 				t.Errorf("error %v, want one that says %q", err, test.want)
@@ -155,7 +152,7 @@ func TestNewRunnerRefusesARoot(t *testing.T) {
 }
 
 func TestInside(t *testing.T) {
-	tests := map[string]struct{ root, path, want string }{
+	for situation, test := range map[string]struct{ root, path, want string }{
 		"no other root":   {"", "/a/b", "/a/b"},
 		"below it":        {"/a", "/a/b/c", "/b/c"},
 		"the root itself": {"/a", "/a", "/"},
@@ -163,8 +160,7 @@ func TestInside(t *testing.T) {
 		"elsewhere":       {"/a", "/b", "/b"},
 		"dots in a name":  {"/a", "/a/..b", "/..b"},
 		"the usual root":  {"/", "/a", "/a"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			if got := inside(test.root, test.path); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)

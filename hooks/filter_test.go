@@ -180,7 +180,7 @@ func TestParseMetrics(t *testing.T) { // I6
 }
 
 func TestParseMetricsRefuses(t *testing.T) { // I6
-	tests := map[string]struct{ file, want string }{
+	for situation, test := range map[string]struct{ file, want string }{
 		"many problems":           {strings.Repeat("{}\n", 102), "there are more problems; fix these first"},
 		"unknown action":          {`{"name": "n", "action": "push", "value": 1}`, `action is unknown: set, add, observe or expire`},
 		"empty action":            {`{"name": "n", "action": "", "value": 1}`, `action is missing`},
@@ -207,8 +207,7 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 		"no JSON":                 {`n 1`, `write JSON objects one after another`},
 		"half an object":          {`{"name": "n", "set": 1}{"name": `, `metric 2: write JSON objects one after another`},
 		"every violation at once": {`{"set": 1} {"name": "ok", "set": 1} {"name": "n"}`, "metric 1: {\"set\": 1}: name is missing\nmetric 3: {\"name\": \"n\"}: action is missing"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			if _, _, err := ParseMetrics([]byte(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one that says %q", err, test.want)
@@ -230,7 +229,7 @@ func TestParseMetricsWarns(t *testing.T) { // I6: hooks run unchanged that were 
 func TestParseCrontab(t *testing.T) { // C12, X8
 	// 2024-03-01 was a Friday.
 	start := time.Date(2024, time.March, 1, 10, 20, 30, 0, time.UTC)
-	tests := map[string]struct{ crontab, next string }{
+	for situation, test := range map[string]struct{ crontab, next string }{
 		"six fields with seconds first":  {"*/10 * * * * *", "2024-03-01T10:20:40Z"},
 		"five fields begin the minute":   {"30 12 * * *", "2024-03-01T12:30:00Z"},
 		"the seed's each second":         {"* 30 12 * * *", "2024-03-01T12:30:00Z"},
@@ -251,8 +250,7 @@ func TestParseCrontab(t *testing.T) { // C12, X8
 		"the whole week with 7":          {"0 0 * * 0-7", "2024-03-02T00:00:00Z"},
 		"a step of 7":                    {"0 0 * * */7", "2024-03-03T00:00:00Z"},
 		"leap day":                       {"0 0 29 2 *", "2028-02-29T00:00:00Z"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			schedule, err := parseCrontab(test.crontab)
 			must(t, err)

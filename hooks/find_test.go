@@ -40,7 +40,7 @@ func names(files []File) []string {
 }
 
 func TestFind(t *testing.T) {
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		files    []string
 		prefix   string
 		scope    Scope
@@ -65,8 +65,7 @@ func TestFind(t *testing.T) {
 		"names that are not UTF-8, which no label of a metric may have": {
 			files: []string{"gr\xfc\xdfe*", "b\xfc/c*", "x*", "b\xfc.md"}, scope: Module, want: []string{"x"}, warnings: 2},
 		"no hooks": {scope: Module},
-	}
-	for situation, test := range tests { // A15
+	} { // A15
 		t.Run(situation, func(t *testing.T) {
 			root := tree(t, test.files...)
 			files, warnings, err := Find(root, test.prefix, test.scope)

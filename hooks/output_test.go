@@ -11,7 +11,7 @@ import (
 
 func TestRunForwardsOutput(t *testing.T) { // C27, C28
 	long := strings.Repeat("x", 300_000)
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		script string
 		proxy  bool
 		want   []string
@@ -21,8 +21,7 @@ func TestRunForwardsOutput(t *testing.T) { // C27, C28
 		"bytes that are no text":                {`printf 'a\x00\xff\x1b[0mä\n'`, false, []string{`a\x00\xff\x1b[0mä`}},
 		"JSON stays text by default":            {`echo '{"msg": "x"}'`, false, []string{`{"msg": "x"}`}},
 		"half a JSON object":                    {`echo '{"msg": "x"} y'; echo '{"msg"'; echo '["msg"]'`, true, []string{`{"msg": "x"} y`, `{"msg"`, `["msg"]`}},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, log := newRunner(t, Options{ProxyJSON: test.proxy})
 			must(t, second(runner.Run(t.Context(), Run{Hook: script(t, test.script)})))
@@ -81,7 +80,7 @@ func TestLinesWithoutEnd(t *testing.T) { // C28: no loss, but no unbounded memor
 }
 
 func TestEnding(t *testing.T) { // C27
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		text string
 		want string
 	}{
@@ -92,8 +91,7 @@ func TestEnding(t *testing.T) { // C27
 		"carriage returns":     {"one\r\ntwo\r\n", "one\ntwo"},
 		"commands of terminal": {"\x1b[2Jgone", `\x1b[2Jgone`},
 		"control beyond ASCII": {"a\u0085b", `a\u0085b`},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			stream := &lineLog{log: slog.New(slog.DiscardHandler)}
 			for part := range slices.Chunk([]byte(test.text), 1000) {
@@ -121,10 +119,9 @@ func TestEndingHidesBeforeItCuts(t *testing.T) {
 }
 
 func TestLogLevel(t *testing.T) { // C28
-	tests := map[string]slog.Level{
+	for name, want := range map[string]slog.Level{
 		"trace": slog.LevelDebug, "DEBUG": slog.LevelDebug, "info": slog.LevelInfo, "Warning": slog.LevelWarn, "fatal": slog.LevelError,
-	}
-	for name, want := range tests {
+	} {
 		if got, ok := logLevel(name); got != want || !ok {
 			t.Errorf("%s: %v, %v", name, got, ok)
 		}

@@ -18,12 +18,11 @@ import (
 )
 
 func TestRunThatCannotStart(t *testing.T) {
-	tests := map[string]struct{ content, want string }{
+	for situation, test := range map[string]struct{ content, want string }{
 		"no interpreter line":              {"echo hello\n", "begin it with a line such as #!/usr/bin/env bash"},
 		"an interpreter that is not there": {"#!/no/such/interpreter\n", "the interpreter /no/such/interpreter does not exist here"},
 		"a line that ends with CR":         {"#!/bin/bash\r\nexit 0\r\n", "it ends with a carriage return"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			hook := script(t, "")
@@ -51,7 +50,7 @@ func TestRunWaitsForABusyScript(t *testing.T) {
 }
 
 func TestRunIsCancelled(t *testing.T) { // design: TERM to the group, KILL after the grace period
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		script string
 		grace  time.Duration
 		trace  string
@@ -61,8 +60,7 @@ func TestRunIsCancelled(t *testing.T) { // design: TERM to the group, KILL after
 trap 'wait $child; echo hook >> trace; exit 0' TERM
 until [[ -e child-ready ]]; do sleep 0.01; done; touch ready; while :; do sleep 0.01; done`, time.Hour, "child\nhook\n"},
 		"by KILL when it ignores TERM": {`trap '' TERM; touch ready; while :; do sleep 0.01; done`, 50 * time.Millisecond, ""},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{Grace: test.grace})
 			hook := script(t, test.script)
@@ -280,7 +278,7 @@ func withTimeout(hook Hook, limit time.Duration) Hook {
 }
 
 func TestRunThatTakesTooLong(t *testing.T) { // C29, issue: TERM to the group, KILL after the grace period, the run failed
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		option, setting time.Duration
 		script, text    string
 	}{
@@ -294,8 +292,7 @@ func TestRunThatTakesTooLong(t *testing.T) { // C29, issue: TERM to the group, K
 			"ended because it took longer than 2s"},
 		"children in the group end, too": {0, shortLimit, `sleep 1000 & sleep 1000`,
 			"ended because it took longer than 2s"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			t.Parallel()
 			runner, _ := newRunner(t, Options{Timeout: test.option, Grace: 100 * time.Millisecond})
@@ -361,13 +358,12 @@ func TestEnabledScriptThatTakesTooLong(t *testing.T) {
 func TestRunThatFailsKeepsItsObjectPatches(t *testing.T) { // K9
 	t.Parallel()
 	runner, _ := newRunner(t, Options{})
-	tests := map[string]struct{ script, want string }{
+	for situation, test := range map[string]struct{ script, want string }{
 		"a hook that fails":         {`echo '{}' > $KUBERNETES_PATCH_PATH; exit 1`, "{}\n"},
 		"a hook that is ended":      {`echo '{}' > $KUBERNETES_PATCH_PATH; exec sleep 1000`, "{}\n"},
 		"a file that is gone":       {`rm $KUBERNETES_PATCH_PATH; exit 1`, ""},
 		"a result that is not read": {`echo '{}' > $KUBERNETES_PATCH_PATH; echo x > $METRICS_PATH`, ""},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			result, err := runner.Run(t.Context(), Run{Hook: withTimeout(script(t, test.script), shortLimit)})
 			if err == nil || string(result.ObjectPatches) != test.want {

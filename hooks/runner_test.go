@@ -172,7 +172,7 @@ printf 'operation: Create\n' > $KUBERNETES_PATCH_PATH
 }
 
 func TestRunRefusesResults(t *testing.T) {
-	tests := map[string]struct{ script, want string }{
+	for situation, test := range map[string]struct{ script, want string }{
 		"a patch that is none": {
 			`echo 'nonsense' > $VALUES_JSON_PATCH_PATH`, "VALUES_JSON_PATCH_PATH: "},
 		"a metric that is wrong": {
@@ -187,8 +187,7 @@ func TestRunRefusesResults(t *testing.T) {
 			`ln -sf /etc/passwd $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is not a regular file"},
 		"a patch is a link": {
 			`ln -sf /etc/passwd $VALUES_JSON_PATCH_PATH`, "VALUES_JSON_PATCH_PATH: the hook has put something there that is not a regular file"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{MaxResultBytes: 1000})
 			result, err := runner.Run(t.Context(), Run{Hook: script(t, test.script)})
@@ -244,7 +243,7 @@ exit 7`)})
 }
 
 func TestRunThatFailsSays(t *testing.T) {
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		script string
 		want   ExitError
 		text   string
@@ -255,8 +254,7 @@ func TestRunThatFailsSays(t *testing.T) {
 		"no line feed": {`printf half >&2; exit 1`, ExitError{Code: 1, Stderr: "half"}, "exit code 1: half"},
 		"bytes that are no text": {
 			`printf 'a\xff\x1b[31m\r\n' >&2; exit 1`, ExitError{Code: 1, Stderr: `a\xff\x1b[31m`}, `exit code 1: a\xff\x1b[31m`},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			_, err := runner.Run(t.Context(), Run{Hook: script(t, test.script)})
@@ -361,12 +359,11 @@ func TestRunnerWithoutItsDirectory(t *testing.T) {
 func TestRunThatCannotBeWritten(t *testing.T) {
 	runner, _ := newRunner(t, Options{})
 	hook := script(t, `touch started`)
-	tests := map[string]Run{
+	for variable, run := range map[string]Run{
 		"VALUES_PATH":          {Hook: hook, Values: map[string]any{"a": make(chan int)}},
 		"CONFIG_VALUES_PATH":   {Hook: hook, ConfigValues: make(chan int)},
 		"BINDING_CONTEXT_PATH": {Hook: hook, Contexts: []Context{{Type: TypeEvent, Object: raw(`{`)}}},
-	}
-	for variable, run := range tests {
+	} {
 		t.Run(variable, func(t *testing.T) {
 			wantError(t, second(runner.Run(t.Context(), run)), variable+": ")
 		})
@@ -410,15 +407,14 @@ func left(t *testing.T, dir string) (names []string) {
 
 // An operator that was killed leaves the directories of its runs behind, with values in them.
 func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		keep, used bool
 		want       int
 	}{
 		"the directory is not in use":             {false, false, 1},
 		"files are kept":                          {true, false, 3},
 		"another operator runs on this directory": {false, true, 3},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			dir := t.TempDir()
 			var other *Runner

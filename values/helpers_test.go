@@ -103,6 +103,9 @@ func wantError(t testing.TB, err error, words ...string) {
 	}
 }
 
+// second returns the error of a call whose result is not needed.
+func second[V any](_ V, err error) error { return err }
+
 // violations gives the texts of a ValidationError, sorted as they are reported.
 func violations(t testing.TB, err error) []string {
 	t.Helper()

@@ -326,7 +326,7 @@ func TestHookOptions(t *testing.T) {
 }
 
 func TestHookOptionsAreRefused(t *testing.T) {
-	tests := map[string]struct {
+	for situation, test := range map[string]struct {
 		args []string
 		want string
 	}{
@@ -334,8 +334,7 @@ func TestHookOptionsAreRefused(t *testing.T) {
 		"modules outside the root":      {[]string{"--shell-chroot-dir=/root", "--modules-dir=/root/m:/m"}, "modules-dir /m must be below shell-chroot-dir /root"},
 		"global hooks outside the root": {[]string{"--shell-chroot-dir=/root", "--global-hooks-dir=/rootless"}, "global-hooks-dir /rootless must be below"},
 		"files outside the root":        {[]string{"--shell-chroot-dir=/root", "--tmp-dir=/root/../tmp"}, "tmp-dir /root/../tmp must be below"},
-	}
-	for situation, test := range tests {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			if _, err := configured(nil, append(test.args, "--namespace=n")...); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)

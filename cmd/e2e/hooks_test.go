@@ -200,7 +200,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 	// Of the grace period hooks have 10 s, which the stubborn one needs to the end. The rest is
 	// for what a slow machine has still to read of 100 MB.
 	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=30s").ready()
-	wants := map[string]string{
+	for name, want := range map[string]string{
 		"hangs":    "ended because it took longer than 1s (settings.timeout of the hook)",
 		"stubborn": "ended because it took longer than 1s (ADDON_OPERATOR_HOOK_TIMEOUT)",
 		"half":     "VALUES_JSON_PATCH_PATH: ",
@@ -208,8 +208,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 		"signal":   "ended by signal 11 (segmentation fault)",
 		"foreign":  "values patch: ",
 		"large":    "METRICS_PATH: the hook wrote more than 16777216 bytes",
-	}
-	for name, want := range wants {
+	} {
 		h.until("the error of "+name+" with "+want, func() bool {
 			return o.count("ERROR", "task failed, will retry", "010-bad/hooks/"+name+".sh", want) > 0
 		})

@@ -12,7 +12,7 @@ import (
 func TestStartUpIsRefused(t *testing.T) {
 	t.Parallel()
 	const script = "#!/usr/bin/env bash\n"
-	cases := map[string]struct {
+	for situation, c := range map[string]struct {
 		file, content string   // written over a fixture that is in order
 		env           []string // DIR stands for the directory of the fixture
 		code          int
@@ -87,8 +87,7 @@ func TestStartUpIsRefused(t *testing.T) {
 			env: []string{"LOG_LEVEL=loud"}, code: 2,
 			says: []string{"log-level", "loud", "debug, info, warn, error"},
 		},
-	}
-	for situation, c := range cases {
+	} {
 		t.Run(situation, func(t *testing.T) {
 			h := newFixture(t, "web")
 			if c.file != "" {

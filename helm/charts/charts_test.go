@@ -34,7 +34,7 @@ func write(t *testing.T, m Module, name, text string) {
 
 // A17: Chart.yaml or a templates directory makes a chart.
 func TestExists(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, files string
 		want        bool
 	}{
@@ -44,8 +44,7 @@ func TestExists(t *testing.T) {
 		{"a file named templates", "-- templates --\n", false},
 		{"a directory named Chart.yaml", "-- Chart.yaml/a --\n", false},
 		{"nothing", "", false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Exists(moduleOf(t, "m", tt.files).Dir); got != tt.want {
 				t.Errorf("Exists = %v, want %v", got, tt.want)

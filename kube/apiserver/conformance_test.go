@@ -36,15 +36,14 @@ func TestConformance(t *testing.T) {
 	if golden.Updating() {
 		writeDown(t, table)
 	}
-	clusters := map[string]func(t *testing.T) (config *rest.Config, namespace string){
+	for name, start := range map[string]func(t *testing.T) (config *rest.Config, namespace string){
 		"memory": func(*testing.T) (*rest.Config, string) {
 			server := apiserver.New("v1.37.0")
 			server.EnsureNamespace("conformance")
 			return server.RESTConfig(), "conformance"
 		},
 		"devcluster": devcluster,
-	}
-	for name, start := range clusters {
+	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range table.Files {
 				t.Run(c.Name, func(t *testing.T) {
