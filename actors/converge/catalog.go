@@ -68,7 +68,7 @@ func newCatalog(p *shared.Program, b Initial) *catalog {
 			Tree: b.Tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
 			Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 		},
-		globalHooks: b.GlobalHooks, globalProblems: b.Problems, unused: map[string][]string{},
+		globalHooks: b.GlobalHooks, globalProblems: b.Problems,
 		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended,
 		removed: map[string]bool{}, modes: map[string]string{}, knows: map[string]bool{},
 	}
@@ -114,8 +114,7 @@ func (c *catalog) discovered(d work.Discovery) (gone []string) {
 	if d.List {
 		c.releasesListed(d)
 	}
-	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
-	maps.Copy(c.unused, d.Unused)
+	c.unused = d.Unused
 	return gone
 }
 

@@ -2,6 +2,7 @@ package work
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -103,10 +104,11 @@ func (j ReloadJob) Discover(run *supervisor.Run, d Discovery) (_ Discovery, err 
 	if err := j.askScripts(run, &d); err != nil {
 		return d, err
 	}
-	d.Unused = r.unused()
-	maps.Copy(d.Unused, unusedFiles(d.Tree, func(name string) bool { // their hooks are loaded next
-		return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name)
-	}))
+	d.Unused = map[string][]string{}
+	for _, name := range d.Enabled {
+		m := d.Tree.Module(name)
+		d.Unused[name] = UnusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	}
 	d.CRDsDue, err = j.ensureCRDs(run, d)
 	return d, err
 }
