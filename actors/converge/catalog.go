@@ -65,8 +65,8 @@ func newCatalog(p *shared.Program, b Initial) *catalog {
 	return &catalog{
 		program: p, log: p.Log,
 		Reload: decide.Reload{
-			Tree: b.Tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
-			Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
+			Tree: b.Tree, Deployed: map[string]bool{}, Ran: map[string]bool{},
+			Maintenance: decide.WithSuspended(b.Maintenance, b.Suspended), Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 		},
 		globalHooks: b.GlobalHooks, globalProblems: b.Problems,
 		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended,
@@ -78,7 +78,9 @@ func newCatalog(p *shared.Program, b Initial) *catalog {
 func (c *catalog) discovery() work.Discovery {
 	known := c.Reload
 	known.Deployed, known.Ran, known.Purges = maps.Clone(c.Deployed), maps.Clone(c.Ran), c.Purges.Clone()
-	return work.Discovery{Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, List: !c.listed, Before: c.Enabled}
+	return work.Discovery{
+		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, List: !c.listed, Before: c.Enabled,
+	}
 }
 
 // use puts a tree in force, and logs warnings that the one before did not have.
