@@ -58,7 +58,8 @@ func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, er
 		return err
 	})
 	read.Go(func() (err error) {
-		if cm, err = waitFor(reading, w, "the ConfigMap", waits, w.ConfigMap.Read, func(error) bool { return false }); err != nil {
+		none := func(error) bool { return false }
+		if cm, err = waitFor(reading, w, "the ConfigMap", waits, w.ConfigMap.Read, none); err != nil {
 			return err
 		}
 		secret, err = readSecret(reading, w, waits)
@@ -134,7 +135,8 @@ func suspendedOf(all []kube.ModuleObject) map[string]bool {
 // lasts: the operator may be started before the API server. waits is called with the reason, and with an empty text at the
 // end, for pages that answer meanwhile.
 func waitFor[T any](
-	ctx context.Context, w shared.World, what string, waits func(string), read func(context.Context) (T, error), lasts func(error) bool,
+	ctx context.Context, w shared.World, what string, waits func(string),
+	read func(context.Context) (T, error), lasts func(error) bool,
 ) (T, error) {
 	tell := func(err error, in time.Duration) {
 		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
@@ -164,7 +166,8 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.Exists() {
 		return b.startRefused(refused)
 	}
-	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, func(err error) bool { return errors.Is(err, kube.ErrNotLastValid) })
+	foreign := func(err error) bool { return errors.Is(err, kube.ErrNotLastValid) }
+	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, foreign)
 	switch {
 	case err != nil && refused == nil && cm.Exists():
 		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)

@@ -8,8 +8,8 @@ import (
 )
 
 // How many messages it takes from an event to Helm, by a hook that changes values, with questions
-// and their answers; for edits of the ConfigMap with two modules; and how many questions a module run without hooks asks. The trace is that of
-// TestLifecycle/messages.
+// and their answers; for edits of the ConfigMap with two modules; and how many questions a module
+// run without hooks asks. The trace is that of TestLifecycle/messages.
 func TestNumbersOfMessages(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/messages.txtar")

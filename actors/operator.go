@@ -134,21 +134,6 @@ func (o *Operator) Ask(ctx context.Context, path string, question any) (any, err
 	return o.program.Ask(ctx, o.program.PID(work.Root+"/"+path), question)
 }
 
-// askFor asks the actor with a path below the root, for callers outside of the actors. It ends with
-// ctx; an actor that does not exist is an error.
-func askFor[Answer any](ctx context.Context, o *Operator, path string, question any) (Answer, error) {
-	var none Answer
-	got, err := o.Ask(ctx, path, question)
-	if err != nil {
-		return none, err
-	}
-	answer, ok := got.(Answer)
-	if !ok {
-		return none, fmt.Errorf("bug: %s answered %T with %T", path, question, got)
-	}
-	return answer, nil
-}
-
 // Inspector shows the mailboxes of all actors.
 func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
 

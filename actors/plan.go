@@ -13,8 +13,8 @@ import (
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -59,7 +59,7 @@ func (o *Operator) config() view.ConfigStatus {
 // but into a tree of its own: the tree in force, and hooks, stay as they are. The actors
 // answer at different times, so a plan that is made during a change may mix two states; the next plan is right.
 func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
-	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
+	d, err := supervisor.AskFor[work.Discovery](ctx, o.program.System, work.ConvergePath, work.GetDiscovery{})
 	if err != nil {
 		return plan.Known{}, err
 	}
@@ -134,7 +134,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 		known.Sections[m.Key] = section
 		return nil
 	}
-	got, err := askFor[work.Handed](ctx, o, "module/"+m.Name, work.HandOver{})
+	got, err := supervisor.AskFor[work.Handed](ctx, o.program.System, work.OwnerPath(m.Name), work.HandOver{})
 	if err != nil {
 		return err
 	}

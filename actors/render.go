@@ -8,8 +8,8 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // Render renders the chart of a module with its values now. It renders in the goroutine of the
@@ -29,7 +29,7 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	if o.program.Renderer == nil {
 		return helm.Module{}, errors.New("charts cannot be rendered: the operator runs without Helm")
 	}
-	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
+	d, err := supervisor.AskFor[work.Discovery](ctx, o.program.System, work.ConvergePath, work.GetDiscovery{})
 	if err != nil {
 		return helm.Module{}, err
 	}
@@ -37,7 +37,7 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	if m == nil {
 		return helm.Module{}, fmt.Errorf("there is no module %s", name)
 	}
-	got, err := askFor[work.Handed](ctx, o, "module/"+name, work.HandOver{})
+	got, err := supervisor.AskFor[work.Handed](ctx, o.program.System, work.OwnerPath(name), work.HandOver{})
 	if err != nil {
 		return helm.Module{}, err
 	}

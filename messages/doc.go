@@ -23,8 +23,7 @@
 //
 //	ApplyHookResult      run               module, global-hooks
 //
-//	BindingSynchronized  run               module, global-hooks
-//	BindingDeferred      run               module, global-hooks
+//	BindingSettled       run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
 //	EnableModule         converge          module
 //	SetModule            converge          module

@@ -7,19 +7,14 @@ type BindingKey struct {
 	Index int
 }
 
-// BindingSynchronized notifies an owner that the Synchronization of one binding has succeeded, or
-// was not wanted. Late: it was deferred, so whatever ran without the hook is due again.
-type BindingSynchronized struct {
-	Binding BindingKey
-	Late    bool
-	Task    string // of the run that sends it
-}
-
-// BindingDeferred notifies an owner that it must not wait for a binding: its kind does not exist
-// yet, or the operator may not list it. Only its own hook waits for it.
-type BindingDeferred struct {
-	Binding BindingKey
-	Task    string // of the run that sends it
+// BindingSettled notifies an owner that a binding need not be waited for: its Synchronization has succeeded, or was not
+// wanted; or it is deferred, because its kind does not exist yet, or the operator may not list it. Then only its own hook
+// waits for it.
+type BindingSettled struct {
+	Binding  BindingKey
+	Deferred bool
+	Late     bool   // it was deferred, so whatever ran without the hook is due again
+	Task     string // of the run that sends it
 }
 
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in

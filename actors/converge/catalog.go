@@ -23,20 +23,17 @@ type catalog struct {
 	program *shared.Program
 	log     *slog.Logger
 
-	tree        *addons.Tree
+	// Reload is what decides on the steps of a reload, with what the last discovery has found.
+	decide.Reload
 	globalHooks []hooks.Hook
 	config      map[string]bool   // flags in the ConfigMap, by flag key
 	dynamic     map[string]bool   // flags of global hooks, by flag key (D25)
 	dynamicBy   map[string]string // which hook has set each
 	configured  map[string]string // maintenance modes in the ConfigMap (H15)
 	suspended   map[string]bool   // by spec.suspend of objects of kind Module (H27)
-	maintenance map[string]string // the modes of both: suspended wins
 	modes       map[string]string // by module, as the modules know them
 	answers     map[string]bool   // of the enabled scripts, as config knows them; nil before the first discovery
-
-	enabled  []string        // by the last discovery, in the order of modules
-	knows    map[string]bool // modules that were told so, and have not forgotten it since
-	verdicts map[string]decide.Verdict
+	knows       map[string]bool   // modules that were told so, and have not forgotten it since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not. off has the
 	// reason for each module that is off, on that for each that is on; told is what the log has of
 	// off.
@@ -47,9 +44,6 @@ type catalog struct {
 	globalProblems   []string
 	unused, problems map[string][]string
 
-	// deployed are modules and releases that have something in the cluster (E9).
-	deployed map[string]bool
-	ran      map[string]bool // modules that were enabled in this process
 	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
 	// process has left (E9).
 	listed  bool
@@ -70,37 +64,45 @@ type Initial struct {
 func newCatalog(p *shared.Program, b Initial) *catalog {
 	return &catalog{
 		program: p, log: p.Log,
-		tree: b.Tree, globalHooks: b.GlobalHooks, globalProblems: b.Problems, unused: map[string][]string{},
-		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended, maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
-		deployed: map[string]bool{}, ran: map[string]bool{}, removed: map[string]bool{}, modes: map[string]string{}, knows: map[string]bool{},
+		Reload: decide.Reload{
+			Tree: b.Tree, Deployed: map[string]bool{}, Ran: map[string]bool{},
+			Maintenance: decide.WithSuspended(b.Maintenance, b.Suspended), Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
+		},
+		globalHooks: b.GlobalHooks, globalProblems: b.Problems,
+		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended,
+		removed: map[string]bool{}, modes: map[string]string{}, knows: map[string]bool{},
 	}
 }
 
-// discovery is what one begins with.
-func (c *catalog) discovery(purges decide.Purges) work.Discovery {
-	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Ran: maps.Clone(c.ran), Purges: purges}
+// discovery is what one begins with. It shares nothing that converge changes later.
+func (c *catalog) discovery() work.Discovery {
+	known := c.Reload
+	known.Deployed, known.Ran, known.Purges = maps.Clone(c.Deployed), maps.Clone(c.Ran), c.Purges.Clone()
+	return work.Discovery{
+		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, List: !c.listed, Before: c.Enabled,
+	}
 }
 
 // use puts a tree in force, and logs warnings that the one before did not have.
 func (c *catalog) use(next *addons.Tree) {
 	for _, warning := range next.Warnings {
-		if !slices.Contains(c.tree.Warnings, warning) {
+		if !slices.Contains(c.Tree.Warnings, warning) {
 			c.log.Warn(warning)
 		}
 	}
 	for _, m := range next.Modules {
-		if old := c.tree.Module(m.Name); old == nil || !old.Same(m) { // it has started again (AdoptModule)
+		if old := c.Tree.Module(m.Name); old == nil || !old.Same(m) { // it has started again (AdoptModule)
 			delete(c.knows, m.Name)
 		}
 	}
-	c.tree = next
+	c.Tree = next
 	c.globalProblems = slices.Concat(next.Global.Problems, work.UnusedFiles(next.Global.HooksDir, "", hooks.Global))
 	c.program.Runs.Tree.Store(next)
 }
 
 // discovered notes what a discovery has found, and returns the modules whose directories are gone since the last one.
 func (c *catalog) discovered(d work.Discovery) (gone []string) {
-	for _, m := range c.tree.Modules {
+	for _, m := range c.Tree.Modules {
 		if d.Tree.Module(m.Name) == nil {
 			gone = append(gone, m.Name)
 			c.removed[m.Name] = true
@@ -114,8 +116,7 @@ func (c *catalog) discovered(d work.Discovery) (gone []string) {
 	if d.List {
 		c.releasesListed(d)
 	}
-	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
-	maps.Copy(c.unused, d.Unused)
+	c.unused = d.Unused
 	return gone
 }
 
@@ -124,10 +125,10 @@ func (c *catalog) discovered(d work.Discovery) (gone []string) {
 func (c *catalog) releasesListed(d work.Discovery) {
 	c.listed = true
 	for _, name := range d.Releases {
-		c.deployed[name] = true
+		c.Deployed[name] = true
 	}
 	for _, name := range d.Others { // of a module that never adopted it, and is gone
-		delete(c.deployed, name)
+		delete(c.Deployed, name)
 	}
 	if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
 		c.log.Info("releases that were not installed by an addon-operator are left alone", "releases", d.Others)
@@ -142,7 +143,7 @@ func (c *catalog) switchedOn(m addons.Module) bool {
 
 // saysNo reports whether the last answer of a module's enabled script was false.
 func (c *catalog) saysNo(m addons.Module) bool {
-	v := c.verdicts[m.Name]
+	v := c.Verdicts[m.Name]
 	return v.Source == decide.ByScript && !v.Enabled
 }
 
@@ -153,7 +154,7 @@ func (c *catalog) wanted(m addons.Module) bool { return c.switchedOn(m) && !c.sa
 // and the others.
 func (c *catalog) scripted(names []string) (scripted, others []string) {
 	for _, name := range names {
-		if m := c.tree.Module(name); m != nil && m.EnabledScript != "" && c.switchedOn(*m) {
+		if m := c.Tree.Module(name); m != nil && m.EnabledScript != "" && c.switchedOn(*m) {
 			scripted = append(scripted, name)
 		} else {
 			others = append(others, name)
@@ -164,7 +165,7 @@ func (c *catalog) scripted(names []string) (scripted, others []string) {
 
 // run queues a run for those of the modules that are enabled (G16).
 func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
-	for _, name := range c.enabled { // in the order of modules
+	for _, name := range c.Enabled { // in the order of modules
 		if slices.Contains(names, name) {
 			c.program.Enqueue(ctx, false, c.program.NewTask(name, messages.RunModule{}, cause))
 		}

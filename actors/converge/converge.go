@@ -31,7 +31,6 @@ type converge struct {
 
 	catalog *catalog
 	reloads *reloads
-	purges  purger
 	// group are the modules of the RunModules task in progress.
 	group []string
 }
@@ -46,12 +45,8 @@ func New(ctx context.Context, p *shared.Program, b Initial) actor.Actor {
 func assembled(ctx context.Context, p *shared.Program, known *catalog, all *reloads) *converge {
 	runs := supervisor.NewRuns(p.System, p.Log)
 	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
-	c.purges = purger{program: p, log: p.Log}
 	return c
 }
-
-// discovery is what one begins with. It shares nothing that converge changes later.
-func (c *converge) discovery() work.Discovery { return c.catalog.discovery(c.purges.Clone()) }
 
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
@@ -97,7 +92,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.catalog.dynamic, c.catalog.dynamicBy = msg.Flags, msg.By
 		c.switchModules(ctx)
 	case messages.ModuleDeleted:
-		delete(c.catalog.deployed, msg.Name)
+		delete(c.catalog.Deployed, msg.Name)
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
 		c.runs.LastAttempt(ctx, msg.ID)
 		for _, name := range c.group {
@@ -116,7 +111,7 @@ func (c *converge) Receive(ctx actor.Context) {
 func (c *converge) answer(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case work.GetDiscovery:
-		ctx.Respond(c.discovery())
+		ctx.Respond(c.catalog.discovery())
 	case work.MayPurge:
 		ctx.Respond(c.mayPurge(msg.Release))
 	default:
@@ -158,8 +153,8 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 			Work: func(run *supervisor.Run) (any, error) { return j.Purge(run, w.Release) },
 			Succeeded: func(_ actor.Context, purged any) {
 				if purged == true {
-					delete(c.purges.Allowed, w.Release)
-					delete(c.catalog.deployed, w.Release)
+					delete(c.catalog.Purges.Allowed, w.Release)
+					delete(c.catalog.Deployed, w.Release)
 				}
 			},
 		})
@@ -175,7 +170,7 @@ func (c *converge) discover(ctx actor.Context, t messages.Task) {
 	var from work.Discovery
 	j := reloadJob(c.program, t)
 	task := supervisor.Task{
-		Begins:    func() { from = c.discovery() },
+		Begins:    func() { from = c.catalog.discovery() },
 		Work:      func(run *supervisor.Run) (any, error) { return j.Discover(run, from) },
 		Succeeded: func(ctx actor.Context, result any) { c.discovered(ctx, t, result) },
 	}
@@ -228,15 +223,15 @@ func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []st
 	if c.reloads.discovers() {
 		return // a reload asks them after this
 	}
-	before := c.catalog.enabled
-	c.catalog.verdicts = d.Verdicts
+	before := c.catalog.Enabled
+	c.catalog.Verdicts = d.Verdicts
 	c.catalog.explainOff()
 	if slices.Equal(d.Enabled, before) {
 		c.catalog.run(ctx, modules, t.Cause)
 		return
 	}
 	var changed []string
-	for _, m := range c.catalog.tree.Modules {
+	for _, m := range c.catalog.Tree.Modules {
 		on := slices.Contains(d.Enabled, m.Name)
 		if on == slices.Contains(before, m.Name) {
 			continue
@@ -282,7 +277,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	}
 	steps := c.steps(ctx, d.Enabled, d.Verdicts)
 	c.logSteps(steps, d, gone)
-	c.catalog.enabled, c.catalog.verdicts, c.reloads.discoveredIn, c.reloads.discovery = d.Enabled, d.Verdicts, t.Reload, d
+	c.catalog.Enabled, c.catalog.Verdicts, c.reloads.discoveredIn, c.reloads.discovery = d.Enabled, d.Verdicts, t.Reload, d
 	c.program.Enabled.Store(&d.Enabled)
 	if answers := decide.Answers(d.Verdicts); c.catalog.answers == nil || !maps.Equal(answers, c.catalog.answers) {
 		c.catalog.answers = answers
@@ -293,7 +288,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		if !slices.Contains(steps.Run, m.Name) {
 			continue
 		}
-		c.catalog.deployed[m.Name], c.catalog.ran[m.Name] = true, true
+		c.catalog.Deployed[m.Name], c.catalog.Ran[m.Name] = true, true
 		c.catalog.enable(ctx, m.Name, slices.Contains(d.CRDsDue, m.Name))
 		if !c.catalog.switchedOn(m) { // by a hook, since; its reload is on the way
 			c.set(ctx, m, false)
@@ -331,7 +326,7 @@ func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
 	}
 	news := !slices.Equal(off, c.catalog.told)
 	c.catalog.told = off
-	if slices.Equal(d.Enabled, c.catalog.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.reloads.ready && !news {
+	if slices.Equal(d.Enabled, c.catalog.Enabled) && len(s.Delete)+len(s.Purge) == 0 && c.reloads.ready && !news {
 		log.Debug("modules discovered", "run", s.Run)
 		return
 	}
@@ -350,10 +345,10 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	c.reloads.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.reloads.cause, c.reloads.began)
 	log, text := c.log, "converged"
-	if held := c.purges.Held; len(held) > 0 {
+	if held := c.catalog.Purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"
 	}
-	log.Info(text, "modules", len(c.catalog.enabled), "cause", c.reloads.cause, "took", time.Since(c.reloads.began).Round(time.Millisecond))
+	log.Info(text, "modules", len(c.catalog.Enabled), "cause", c.reloads.cause, "took", time.Since(c.reloads.began).Round(time.Millisecond))
 	if !c.reloads.ready { // at the end of the first converge
 		ctx.Send(c.program.PID(work.SchedulePath), messages.Converged{})
 		c.reloads.ready = true
@@ -389,7 +384,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	switch {
 	case !c.reloads.phase.begun():
 		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
-	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.catalog.tree.Stale():
+	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.catalog.Tree.Stale():
 		c.reloads.request(ctx, cause) // what did not fit the values may fit now
 	default:
 		scripted, run := c.catalog.scripted(msg.Modules)
@@ -405,7 +400,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 // script has said no. Modules ignore what is no change for them.
 func (c *converge) switchModules(ctx actor.Context) {
 	c.catalog.explainOff()
-	for _, m := range c.catalog.tree.Modules {
+	for _, m := range c.catalog.Tree.Modules {
 		c.set(ctx, m, c.catalog.wanted(m))
 	}
 }
@@ -420,7 +415,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 // publish shows the state on pages, in metrics and to probes. Maps and lists in it are replaced by
 // their owners and never changed, so that readers need no lock.
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: c.reloads.phase.shown(), Ready: c.reloads.ready, Reload: c.reloads.number, Enabled: c.catalog.enabled, HeldPurge: c.purges.held(), Off: c.catalog.off, On: c.catalog.on, Problems: c.catalog.problems}
+	s := view.ConvergeStatus{Phase: c.reloads.phase.shown(), Ready: c.reloads.ready, Reload: c.reloads.number, Enabled: c.catalog.Enabled, HeldPurge: c.catalog.heldPurge(), Off: c.catalog.off, On: c.catalog.on, Problems: c.catalog.problems}
 	if next := c.reloads.postponed; next != nil {
 		s.Postponed = next.String()
 	}

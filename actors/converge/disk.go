@@ -14,7 +14,7 @@ type diskChanged struct{ what string }
 // watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run. The disk is compared
 // once more when it has begun, because the first discovery may be over by then.
 func (c *converge) watch(ctx actor.Context) {
-	c.program.Runs.Tree.Store(c.catalog.tree)
+	c.program.Runs.Tree.Store(c.catalog.Tree)
 	if c.program.Disk == nil {
 		return
 	}

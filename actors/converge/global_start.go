@@ -14,7 +14,7 @@ import (
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.reloads.span = c.program.ConvergeSpan(1, cause)
-	c.log.Info("start-up begins", "globalHooks", len(c.catalog.globalHooks), "modules", len(c.catalog.tree.Modules))
+	c.log.Info("start-up begins", "globalHooks", len(c.catalog.globalHooks), "modules", len(c.catalog.Tree.Modules))
 	c.tellMaintenance(ctx) // who is thawed during the first discovery must know what it left out
 	c.reloads.enqueue(ctx, false, c.startUpTasks(c.catalog.globalHooks, cause))
 	c.reloads.request(ctx, cause)

@@ -18,8 +18,8 @@ import (
 // release stays until maintenance is over. Converge alone knows both files and ConfigMap and so is
 // the only sender; a run that is about to use Helm knows the mode from its module.
 func (c *converge) tellMaintenance(ctx actor.Context) {
-	for _, m := range c.catalog.tree.Modules {
-		if decide.Maintained(m, c.catalog.maintenance) != c.catalog.modes[m.Name] {
+	for _, m := range c.catalog.Tree.Modules {
+		if decide.Maintained(m, c.catalog.Maintenance) != c.catalog.modes[m.Name] {
 			c.set(ctx, m, c.catalog.wanted(m))
 		}
 	}
@@ -27,7 +27,7 @@ func (c *converge) tellMaintenance(ctx actor.Context) {
 
 // set tells a module what is wanted of it.
 func (c *converge) set(ctx actor.Context, m addons.Module, on bool) {
-	mode := decide.Maintained(m, c.catalog.maintenance)
+	mode := decide.Maintained(m, c.catalog.Maintenance)
 	c.catalog.modes[m.Name] = mode
 	if !on {
 		delete(c.catalog.knows, m.Name)
@@ -39,13 +39,13 @@ func (c *converge) set(ctx actor.Context, m addons.Module, on bool) {
 // because maintenance is over, and whether a reload is due, for deletes and purges that have
 // waited.
 func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
-	before, now := c.catalog.maintenance, decide.WithSuspended(c.catalog.configured, c.catalog.suspended)
+	before, now := c.catalog.Maintenance, decide.WithSuspended(c.catalog.configured, c.catalog.suspended)
 	if maps.Equal(before, now) {
 		return nil, false
 	}
-	c.catalog.maintenance = now
+	c.catalog.Maintenance = now
 	c.tellMaintenance(ctx)
-	return decide.Reload{Tree: c.catalog.tree, Enabled: c.catalog.enabled, Deployed: c.catalog.deployed, Maintenance: now}.MaintenanceEnds(before)
+	return c.catalog.MaintenanceEnds(before)
 }
 
 // suspensionChanged suspends modules, and runs those that are resumed (H27).

@@ -47,15 +47,15 @@ func (c *catalog) why(v decide.Verdict, m addons.Module) string {
 // discovery has found. The map is not changed afterwards.
 func (c *catalog) explainOff() {
 	off, on := map[string]string{}, map[string]string{}
-	for _, m := range c.tree.Modules {
-		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.verdicts[m.Name]
+	for _, m := range c.Tree.Modules {
+		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.Verdicts[m.Name]
 		switch { // what a person must change first comes first: without a flag no script is asked
 		case !flags.Enabled:
 			if off[m.Name] = c.why(flags, m); flags.Source == decide.ByDefault {
 				off[m.Name] += fmt.Sprintf("; 'addon-operator values set %s true' enables it", values.FlagKey(m.Key))
 			}
-		case slices.Contains(c.enabled, m.Name) && !c.saysNo(m):
-			on[m.Name] = c.why(c.verdicts[m.Name], m)
+		case slices.Contains(c.Enabled, m.Name) && !c.saysNo(m):
+			on[m.Name] = c.why(c.Verdicts[m.Name], m)
 		case c.discoveryFails != "":
 			off[m.Name] = c.discoveryFails
 		case c.saysNo(m):

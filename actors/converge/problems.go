@@ -26,7 +26,7 @@ func (c *catalog) listProblems() {
 		}
 	}
 	add(messages.GlobalHooks, c.globalProblems)
-	for _, m := range c.tree.Modules {
+	for _, m := range c.Tree.Modules {
 		add(m.Name, slices.Concat(m.Problems(), c.unused[m.Name]))
 	}
 	for _, owner := range slices.Sorted(maps.Keys(all)) {

@@ -19,17 +19,11 @@ import (
 // removed. A reload holds its purges back when they look like that; people are shown which releases
 // would go and how to allow it. The rest of the reload continues.
 func (c *converge) steps(ctx actor.Context, enabled []string, verdicts map[string]decide.Verdict) decide.Steps {
-	s := c.reload(enabled, verdicts).Steps()
-	c.purges.decided(ctx, s)
+	known := c.catalog.Reload
+	known.Enabled, known.Verdicts = enabled, verdicts
+	s := known.Steps()
+	c.catalog.purgesDecided(ctx, s)
 	return s
-}
-
-func (c *converge) reload(enabled []string, verdicts map[string]decide.Verdict) decide.Reload {
-	return decide.Reload{
-		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
-		Verdicts: verdicts, Ran: c.catalog.ran,
-		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge,
-	}
 }
 
 // mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
@@ -37,15 +31,14 @@ func (c *converge) reload(enabled []string, verdicts map[string]decide.Verdict) 
 // holds the purge (P1).
 func (c *converge) mayPurge(release string) work.Purgeable {
 	known := func(m addons.Module) bool { return m.Name == release }
-	back := slices.ContainsFunc(c.catalog.tree.Modules, known) || slices.ContainsFunc(c.catalog.tree.Broken, known) ||
-		slices.Contains(c.catalog.tree.Unreachable, release)
-	r := c.reload(c.catalog.enabled, c.catalog.verdicts)
+	back := slices.ContainsFunc(c.catalog.Tree.Modules, known) || slices.ContainsFunc(c.catalog.Tree.Broken, known) ||
+		slices.Contains(c.catalog.Tree.Unreachable, release)
 	return work.Purgeable{
-		May: !back && !slices.Contains(c.purges.Held, release) &&
-			!decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),
-		Data:     r.MayDeleteData(release),
+		May: !back && !slices.Contains(c.catalog.Purges.Held, release) &&
+			!decide.Untouchable(c.catalog.Tree.Modules, c.catalog.Maintenance)(release),
+		Data:     c.catalog.MayDeleteData(release),
 		Removed:  c.catalog.removed[release],
-		Orphaned: r.Orphaned(release),
+		Orphaned: c.catalog.Orphaned(release),
 	}
 }
 

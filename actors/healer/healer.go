@@ -309,7 +309,8 @@ func (h *healer) publish(ctx actor.Context) {
 	watch, shown := h.program.ReleaseWatch, h.shown
 	h.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
 		s := status
-		s.Releases, s.Monitored = map[string]view.ReleaseHealth{}, func() map[string][]view.MonitoredObject { return monitored(shown) }
+		s.Releases = map[string]view.ReleaseHealth{}
+		s.Monitored = func() map[string][]view.MonitoredObject { return monitored(shown) }
 		for name, r := range shown {
 			s.Releases[name] = r.ReleaseHealth
 		}

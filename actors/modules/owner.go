@@ -61,10 +61,8 @@ func (o *owner) receive(ctx actor.Context) bool {
 	case messages.SetConfig:
 		o.values.setConfig(msg)
 		o.tasks.retryNow()
-	case messages.BindingSynchronized:
-		o.hooks.bindingSynchronized(ctx, msg)
-	case messages.BindingDeferred:
-		o.hooks.bindingDeferred(ctx, msg)
+	case messages.BindingSettled:
+		o.hooks.bindingSettled(ctx, msg)
 	case messages.AwaitSynchronized:
 		o.hooks.await(ctx, msg)
 	case messages.RetryNow:

@@ -30,23 +30,21 @@ type ownHooks struct {
 	started  bool       // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
 	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
 	// however many runs wait for it.
-	queued       map[string]bool
-	synchronized map[messages.BindingKey]bool
-	deferred     map[messages.BindingKey]bool // their kind is missing or forbidden, so that nothing waits for them (C16)
+	queued map[string]bool
+	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred, because
+	// their kind is missing or forbidden (C16).
+	settled map[messages.BindingKey]bool
 }
 
 func newHooks(of part, tasks *ownTasks) *ownHooks {
-	return &ownHooks{
-		part: of, tasks: tasks, queued: map[string]bool{},
-		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
-	}
+	return &ownHooks{part: of, tasks: tasks, queued: map[string]bool{}, settled: map[messages.BindingKey]bool{}}
 }
 
 // reset forgets what belongs to an enabled module only.
 func (h *ownHooks) reset() {
 	h.all, h.awaiting, h.started = nil, nil, false
 	clear(h.queued)
-	h.synchronized, h.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	clear(h.settled)
 }
 
 // find finds a hook by its name.
@@ -58,33 +56,22 @@ func (h *ownHooks) find(name string) (hooks.Hook, error) {
 	return h.all[i], nil
 }
 
-// handOver adds what a run must know of hooks. The maps are cloned, because the run reads them in
+// handOver adds what a run must know of hooks. The map is cloned, because the run reads it in
 // parallel with this actor.
 func (h *ownHooks) handOver(k *work.Known) {
-	k.Hooks = h.all
-	k.Synchronized, k.Deferred = maps.Clone(h.synchronized), maps.Clone(h.deferred)
+	k.Hooks, k.Settled = h.all, maps.Clone(h.settled)
 }
 
-// bindingSynchronized notes that a binding needs no further Synchronization run. If it was
+// bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was
 // deferred, the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
-func (h *ownHooks) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+func (h *ownHooks) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
 	if !h.tasks.runs.Lives(msg.Task) {
 		return // the owner starts again
 	}
-	h.synchronized[msg.Binding] = true
-	delete(h.deferred, msg.Binding)
+	h.settled[msg.Binding] = h.settled[msg.Binding] || !msg.Deferred
 	if msg.Late {
 		h.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
-	h.answerAwaiting(ctx)
-}
-
-// bindingDeferred notes that a binding is not waited for.
-func (h *ownHooks) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
-	if !h.tasks.runs.Lives(msg.Task) {
-		return
-	}
-	h.deferred[msg.Binding] = true
 	h.answerAwaiting(ctx)
 }
 
@@ -101,8 +88,8 @@ func (h *ownHooks) queueSynchronizations(ctx actor.Context, trace string) {
 	for _, hook := range h.all {
 		for _, w := range work.Synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-			deferred := h.deferred[work.BindingKey(hook, w.Bindings[0])]
-			if queue == hooks.MainQueue || deferred || h.queued[queuedKey(w)] || h.allSynchronized(hook, w) {
+			synchronized, settled := h.settled[work.BindingKey(hook, w.Bindings[0])]
+			if queue == hooks.MainQueue || settled && !synchronized || h.queued[queuedKey(w)] || h.allSynchronized(hook, w) {
 				continue
 			}
 			h.queued[queuedKey(w)] = true
@@ -118,8 +105,7 @@ func (h *ownHooks) queueSynchronizations(ctx actor.Context, trace string) {
 func (h *ownHooks) answerAwaiting(ctx actor.Context) {
 	for _, hook := range h.all {
 		for i, b := range hook.Config.Kubernetes {
-			key := work.BindingKey(hook, i)
-			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !h.synchronized[key] && !h.deferred[key] {
+			if _, settled := h.settled[work.BindingKey(hook, i)]; b.WaitForSynchronization && b.Queue != hooks.MainQueue && !settled {
 				return
 			}
 		}
@@ -135,7 +121,7 @@ func (h *ownHooks) answerAwaiting(ctx actor.Context) {
 }
 
 func (h *ownHooks) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
-	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !h.synchronized[work.BindingKey(hook, i)] })
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !h.settled[work.BindingKey(hook, i)] })
 }
 
 // unqueued notes that a Synchronization task has ended or was dropped, so that a later run may

@@ -2,6 +2,7 @@ package work
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -25,11 +26,10 @@ type GetDiscovery struct{}
 // Discovery is the input of a DiscoverModules task, which converge hands over before each attempt, and, completed, its
 // result. No one writes to the maps of the input, and their fields in converge are replaced.
 type Discovery struct {
-	Tree    *addons.Tree
+	// Reload is what converge knows; in the result, with the tree, the enabled modules and the verdicts of this discovery.
+	decide.Reload
 	Config  map[string]bool // flags in the ConfigMap, by flag key
 	Dynamic map[string]bool // flags of global hooks, by flag key (D25)
-	// Maintenance are the modes in the ConfigMap (H15).
-	Maintenance map[string]string
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
 	// List asks for the releases in the cluster: once at the start, and when the set of
@@ -37,26 +37,17 @@ type Discovery struct {
 	List bool
 	// Before are the modules that were enabled by the last discovery.
 	Before []string
-	// Deployed are the modules and releases that have something in the cluster (E9).
-	Deployed map[string]bool
 	// Global are the values that enabled scripts see.
 	Global *values.Section
-	// Ran are the modules that were enabled in this process.
-	Ran map[string]bool
-	// Purges is what is known of those that are held back.
-	Purges decide.Purges
 
 	// GlobalHooks are new ones, if GlobalAsked; GlobalChanged: they, or static global values, are in force since this
 	// discovery.
 	GlobalHooks                []hooks.Hook
 	GlobalAsked, GlobalChanged bool
-	// Enabled are the modules that run, in their order; Verdicts say why, also of the others.
-	Enabled  []string
-	Verdicts map[string]decide.Verdict
-	Releases []string            // of modules and of operators
-	Others   []string            // releases that are left alone
-	Unused   map[string][]string // files of modules that look like hooks and are none
-	CRDsDue  []string            // modules whose CRDs could not be installed: their runs begin with it
+	Releases                   []string            // of modules and of operators
+	Others                     []string            // releases that are left alone
+	Unused                     map[string][]string // files of modules that look like hooks and are none
+	CRDsDue                    []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
 // SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
@@ -113,10 +104,11 @@ func (j ReloadJob) Discover(run *supervisor.Run, d Discovery) (_ Discovery, err 
 	if err := j.askScripts(run, &d); err != nil {
 		return d, err
 	}
-	d.Unused = r.unused()
-	maps.Copy(d.Unused, unusedFiles(d.Tree, func(name string) bool { // their hooks are loaded next
-		return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name)
-	}))
+	d.Unused = map[string][]string{}
+	for _, name := range d.Enabled {
+		m := d.Tree.Module(name)
+		d.Unused[name] = UnusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	}
 	d.CRDsDue, err = j.ensureCRDs(run, d)
 	return d, err
 }

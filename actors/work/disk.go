@@ -43,7 +43,6 @@ type refreshed struct {
 	before, tree *addons.Tree
 	globalHooks  []hooks.Hook // were asked for their configuration, because their files differ
 	asked        bool
-	modules      []string // whose hooks were asked
 }
 
 // refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
@@ -148,7 +147,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 		}
 		run.Step("run hooks of %s with --config", m.Name)
 		_, err := j.LoadModuleHooks(run.Context(), m)
-		switch r.modules = append(r.modules, m.Name); {
+		switch {
 		case run.Context().Err() != nil:
 			return run.Context().Err()
 		case err != nil:
@@ -257,11 +256,6 @@ func (s *Shared) Differs() string {
 		return "files of modules"
 	}
 	return ""
-}
-
-// unused looks into the modules whose hooks were asked.
-func (r refreshed) unused() map[string][]string {
-	return unusedFiles(r.tree, func(name string) bool { return slices.Contains(r.modules, name) })
 }
 
 // lacks reports whether a module has gone.

@@ -295,7 +295,7 @@ func (h HookJob) allowed(binding string, err error) {
 func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
 	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization, Shown: e.shown})
 	for _, shown := range e.shown {
-		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: shown.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSettled{Binding: shown.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
 	}
 }
 
@@ -306,7 +306,7 @@ func (h HookJob) postpone(w messages.SynchronizeHook, reason error) {
 	w.Late = w.Late || !w.Again // else nothing went on without it
 	h.later(w)
 	for _, i := range w.Bindings {
-		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingDeferred{Binding: BindingKey(h.hook, i), Task: h.job.Task.ID})
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSettled{Binding: BindingKey(h.hook, i), Deferred: true, Task: h.job.Task.ID})
 	}
 }
 

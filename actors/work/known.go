@@ -17,10 +17,10 @@ type Known struct {
 	Global, Own *values.Section
 	Enabled     []string // modules, in the order they run (D9)
 
-	Hooks        []hooks.Hook
-	Loaded       bool // the hooks of a module are asked for their configuration when it is enabled
-	Synchronized map[messages.BindingKey]bool
-	Deferred     map[messages.BindingKey]bool // their Synchronization is not waited for: it comes later
+	Hooks  []hooks.Hook
+	Loaded bool // the hooks of a module are asked for their configuration when it is enabled
+	// Settled are bindings: true when they are synchronized, false when that is deferred, and not waited for.
+	Settled map[messages.BindingKey]bool
 
 	// The rest is of modules only. Module is what the values come from, and GlobalFiles is where those of Global do.
 	Module      addons.Module

@@ -130,15 +130,3 @@ func describeUnused(file hooks.Unused, dir, prefix string) string {
 	}
 	return file.String()
 }
-
-// unusedFiles has the files of some modules, by module, also where there are none: converge
-// replaces what it has shown before.
-func unusedFiles(tree *addons.Tree, of func(name string) bool) map[string][]string {
-	unused := map[string][]string{}
-	for _, m := range tree.Modules {
-		if of(m.Name) {
-			unused[m.Name] = UnusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
-		}
-	}
-	return unused
-}

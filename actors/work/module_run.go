@@ -109,8 +109,8 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 	}
 	for _, hook := range j.Known.Hooks {
 		for _, w := range Synchronizations(hook) {
-			first := BindingKey(hook, w.Bindings[0])
-			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || j.Known.Synchronized[first] || j.Known.Deferred[first] {
+			_, settled := j.Known.Settled[BindingKey(hook, w.Bindings[0])]
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || settled {
 				continue // another queue runs it, or it was done, or it comes later
 			}
 			if err := j.Hook(run, hook).Synchronize(w); err != nil {
