@@ -319,13 +319,8 @@ func purgeHeld(converge view.ConvergeStatus, release string) bool {
 // show writes the object of a module when it differs.
 func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
 	object, exists := o.seen[m.Name]
-	// An earlier process has written it; the state of the module is known after its first run.
-	earlier := exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
-	began := m.LastRun != nil && m.LastRun.Took == 0 && time.Since(m.LastRun.Began) < shortRun
-	if began {
-		o.program.Changed.Note(m.Name)
-	}
-	if began && !exists {
+	early := o.isEarly(m, object, converge)
+	if !exists && early {
 		return nil
 	}
 	if !exists {
@@ -335,7 +330,7 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 		}
 	}
 	o.request(ctx, &object, m)
-	if (earlier || began) && handled(object) == handled(o.seen[m.Name]) {
+	if early && handled(object) == handled(o.seen[m.Name]) {
 		return nil
 	}
 	// What spec asks for is observed when the module does it.
@@ -364,6 +359,19 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	o.wrote[m.Name] = wroteStatus{status.String(), now.Status.String()}
 	o.keep(ctx, object, now)
 	return nil
+}
+
+// isEarly reports whether what there is to show of a module is no news yet: its run has begun a moment ago, which is
+// looked at again, or this process has not run it, and an earlier one has written its object.
+func (o *moduleObjects) isEarly(m view.Module, object kube.ModuleObject, converge view.ConvergeStatus) bool {
+	if m.LastRun == nil {
+		return !converge.Ready && len(object.Status.Conditions) > 0 && m.Maintenance == ""
+	}
+	began := m.LastRun.Took == 0 && time.Since(m.LastRun.Began) < shortRun
+	if began {
+		o.program.Changed.Note(m.Name)
+	}
+	return began
 }
 
 // create creates the object of a module.
