@@ -28,7 +28,7 @@
 //	EnableModule         converge          module
 //	SetModule            converge          module
 //	ModuleDeleted        module            converge
-//	RetryNow             converge, module-objects, cmd module, global-hooks, converge
+//	RetryNow             module-objects, scenario module, global-hooks, converge
 //	ForgetModule         converge          module
 //	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge
