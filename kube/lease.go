@@ -341,7 +341,7 @@ func (l *Lease) Status() LeaseStatus {
 }
 
 // LeaseHolder returns the identity of who holds a Lease, and how long until it expires; "" for one
-// that nobody holds. Every operator holds its Lease, so this finds one that runs in the namespace.
+// that has no holder. Every operator holds its Lease, so this finds one that runs in the namespace.
 func (c *Client) LeaseHolder(ctx context.Context, namespace, name string) (holder string, left time.Duration, err error) {
 	leases, err := typedcoordinationv1.NewForConfig(c.config)
 	if err != nil {

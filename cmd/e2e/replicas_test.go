@@ -187,7 +187,7 @@ func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
 
 // This file holds the tests of a Lease that is always taken, also by a single replica, and
 // of what that makes possible: scaling, restarts and updates without two operators that
-// act at the same time. Nobody sets ADDON_OPERATOR_HA here: the name of the Pod is enough.
+// act at the same time. ADDON_OPERATOR_HA is not set: the name of the Pod is enough.
 
 // inCluster are the replicas of a Deployment, n at first.
 func inCluster(h *fixture, n int, env ...string) *replicas {
