@@ -232,6 +232,11 @@ func (r *report) leaf(failure *jsonschema.ValidationError, keyword string) {
 	_, absolute, _ := strings.Cut(failure.AbsoluteKeywordLocation, "#")
 	limit, _ := lookup(r.schema.document, located(absolute))
 	above := lastElement(strings.TrimSuffix(failure.KeywordLocation, "/"+keyword))
+	if object, _ := value.(map[string]any); object != nil {
+		if _, empty := object[""]; empty { // the library leaves it out of the location
+			r.say(append(slices.Clip(at), ""), "the key is empty, and a finding about the map may be about it; name it, or remove it")
+		}
+	}
 	switch {
 	case slices.Contains(location, "propertyNames"):
 		r.say(at, "as a key "+sentence(keyword, limit))
@@ -259,7 +264,7 @@ func (r *report) hint(at, rule pointer) string {
 	properties, _ := lookup(r.schema.document, append(rule[:len(rule)-2], "properties"))
 	rules, _ := properties.(map[string]any)
 	known := sortedKeys(rules)
-	name := "" // the library leaves an empty key out of a location
+	name := "" // an empty key is left out of the location
 	if len(at) > 0 {
 		name = at[len(at)-1]
 	}

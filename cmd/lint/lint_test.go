@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -82,7 +83,8 @@ func TestMistakes(t *testing.T) {
 			if got.Len() == 0 {
 				t.Error("the mistake is silent")
 			}
-			golden.Part(t, file, archive, "want", got.String())
+			run := regexp.MustCompile(`/run/\d+`) // how many there were before depends on the machine
+			golden.Part(t, file, archive, "want", run.ReplaceAllString(got.String(), "/run/N"))
 		})
 	}
 }
