@@ -26,9 +26,8 @@ const (
 )
 
 // mayImport says what a folder may import of ours and of these five libraries (Design 1): of ours a package, or a
-// folder with all that is below. A folder at the top may import what is in it; one below only what is named: what
-// runs do, decisions and plans compile without the library of actors, no actor imports another one, and no message
-// knows how it is shown. There is one engine, Helm's library, in one folder (H17).
+// folder with all that is below. A folder at the top may import what is in it; one below only what is named:
+// decisions and plans compile without the library of actors, and no message knows how it is shown. There is one engine, Helm's library, in one folder (H17).
 func mayImport() map[string]string {
 	return map[string]string{
 		"values":     "",
@@ -40,27 +39,14 @@ func mayImport() map[string]string {
 		"addons":     "values helm/charts",
 		"messages":   "values hooks",
 		"actors":     "messages supervisor values hooks addons kube helm" + protoactor + telemetry,
-		"server":     "messages supervisor values",
+		"server":     "actors/plan messages supervisor values",
 		"testkit":    all + " deploy" + protoactor + clientGo,
 		"examples":   "",
 		"deploy":     "",
 		"cmd":        all + " deploy" + telemetry,
 
-		"actors/configmap":      "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + protoactor,
-		"actors/converge":       "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + protoactor,
-		"actors/healer":         "actors/decide actors/shared actors/work helm kube messages" + protoactor,
-		"actors/moduleobjects":  "actors/objects actors/shared actors/work addons kube messages values" + protoactor,
-		"actors/modules":        "actors/shared actors/work addons helm hooks kube messages supervisor values" + protoactor,
-		"actors/monitors":       "actors/shared actors/work hooks kube messages" + protoactor,
-		"actors/queues":         "actors/metrics actors/shared actors/work hooks messages" + protoactor,
-		"actors/schedules":      "actors/shared hooks messages" + protoactor,
+		"actors/plan":           "addons helm hooks messages values",
 		"actors/scenario/match": "hooks values",
-		"actors/shared":         "actors/plan actors/work addons helm hooks kube messages supervisor values" + protoactor,
-		"actors/check":          "actors/decide actors/plan addons helm/charts hooks values",
-		"actors/decide":         "addons helm/charts hooks values",
-		"actors/plan":           "actors/decide addons helm hooks messages values",
-		"actors/work":           "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values" + telemetry,
-		"actors/objects":        "hooks kube messages values",
 		"messages/view":         "hooks messages values",
 	}
 }

@@ -6,11 +6,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/converge"
-	"addon-operator/actors/modules"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/shared/sharedtest"
-	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -18,11 +13,11 @@ import (
 
 // F18: no actor is spawned while the operator stops; nothing would stop it.
 func TestNoModulesWhileStopping(t *testing.T) {
-	var p *shared.Program
+	var p *program
 	var spawn *actor.Future
-	p = sharedtest.NewProgram(func(root *actor.PID, message any) {
+	p = testProgram(func(root *actor.PID, message any) {
 		if _, ok := message.(messages.ShutDown); ok { // the question comes right behind it
-			spawn = p.Actors.Root.RequestFuture(root, work.SpawnModules{}, time.Minute)
+			spawn = p.Actors.Root.RequestFuture(root, spawnModules{}, time.Minute)
 		}
 	})
 	global, err := values.NewSection(values.GlobalKey, nil)
@@ -30,7 +25,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{values.GlobalKey: global}}
-	root, err := p.Spawn(work.Root, func() actor.Actor { return newOperator(t.Context(), p, b) })
+	root, err := p.Spawn(Root, func() actor.Actor { return newOperator(t.Context(), p, b) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +34,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := spawn.Result()
-	if answer, ok := got.(work.SectionsAdded); err != nil || !ok || answer.Err == nil {
+	if answer, ok := got.(sectionsAdded); err != nil || !ok || answer.Err == nil {
 		t.Errorf("modules were spawned: %v, %v", got, err)
 	}
 }
@@ -47,18 +42,18 @@ func TestNoModulesWhileStopping(t *testing.T) {
 // H15, M2: the first discovery installs no CRDs of a module under maintenance. When that
 // is over before the discovery is, the first run of the module installs them.
 func TestThawedDuringTheFirstDiscovery(t *testing.T) {
-	p := sharedtest.NewProgram(nil)
+	p := testProgram(nil)
 	m := addons.Module{Name: "a", Key: "a"}
 	section, err := values.NewSection("a", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	modulePID := sharedtest.Spawn(t, p, work.ModulePath+"a", modules.New(p, m, section))
-	begins := converge.Initial{Tree: &addons.Tree{Modules: []addons.Module{m}}, Maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}}
-	pid := sharedtest.Spawn(t, p, work.ConvergePath, converge.New(t.Context(), p, begins))
+	modulePID := spawnActor(t, p, modulePath+"a", newModuleActor(p, m, section))
+	begins := initialConverge{Tree: &addons.Tree{Modules: []addons.Module{m}}, Maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}}
+	pid := spawnActor(t, p, convergePath, newConverge(t.Context(), p, begins))
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
-	sharedtest.Ask[work.Discovery](t, p, pid, work.GetDiscovery{})
-	if state := sharedtest.Ask[work.Handed](t, p, modulePID, work.HandOver{}).Known; state.Maintenance != "" || !state.CRDsDue {
+	askActor[discovery](t, p, pid, getDiscovery{})
+	if state := askActor[handed](t, p, modulePID, handOver{}).Known; state.Maintenance != "" || !state.CRDsDue {
 		t.Errorf("the module is in %+v", state)
 	}
 }

@@ -22,8 +22,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -136,13 +135,13 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	operator := actors.New(shared.World{
-		Services: work.Services{
+	operator := actors.New(actors.World{
+		Services: actors.Services{
 			Log: log, Hooks: runner, Releases: releases, Objects: client, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return client.Watch(ctx, spec, notify, synced)
 		},
 	})

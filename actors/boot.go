@@ -13,11 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"addon-operator/actors/configmap"
-	"addon-operator/actors/converge"
-	"addon-operator/actors/decide"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -31,26 +27,26 @@ type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	sections    map[string]*values.Section // by key, with their part of the ConfigMap
-	config      configmap.Initial
-	secret      configmap.InitialSecret
+	config      initialConfig
+	secret      initialSecret
 	problems    []string        // of the files in the global directory
 	suspended   map[string]bool // modules, by objects of kind Module (H27)
 }
 
 // converges is what converge begins with.
-func (b *boot) converges() converge.Initial {
-	return converge.Initial{Tree: b.tree, GlobalHooks: b.globalHooks, Problems: b.problems, Flags: b.config.Flags, Maintenance: b.config.Maintenance, Suspended: b.suspended}
+func (b *boot) converges() initialConverge {
+	return initialConverge{Tree: b.tree, GlobalHooks: b.globalHooks, Problems: b.problems, Flags: b.config.Flags, Maintenance: b.config.Maintenance, Suspended: b.suspended}
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
 // What is wrong on disk is returned without waiting for it; waits is called with what it waits for.
-func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, error) {
+func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
 	w := p.World
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var cm kube.ConfigMap
-	var secret configmap.InitialSecret
+	var secret initialSecret
 	var suspended map[string]bool
 	var read errgroup.Group
 	read.Go(func() (err error) {
@@ -81,7 +77,7 @@ func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, er
 // loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are reported
 // together. Only global hooks are asked for their configuration: those of a module are asked when
 // it is enabled, and must not keep the others from starting (C6).
-func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
+func loadFiles(ctx context.Context, p *program) (*boot, error) {
 	w, b := p.World, &boot{}
 	var loading errgroup.Group // while global hooks are asked, which takes as long
 	loading.Go(func() (err error) {
@@ -99,8 +95,8 @@ func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
 	for _, warning := range tree.Warnings {
 		w.Log.Warn(warning)
 	}
-	b.problems = slices.Concat(tree.Global.Problems, work.UnusedFiles(tree.Global.HooksDir, "", hooks.Global))
-	b.sections, err = decide.Sections(tree)
+	b.problems = slices.Concat(tree.Global.Problems, unusedFiles(tree.Global.HooksDir, "", hooks.Global))
+	b.sections, err = plan.Sections(tree)
 	if err := errors.Join(asked, err); err != nil {
 		return nil, err
 	}
@@ -110,7 +106,7 @@ func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
 
 // readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Without the
 // permission none is; who watches the objects says so.
-func readSuspended(ctx context.Context, w shared.World, waits func(string)) (map[string]bool, error) {
+func readSuspended(ctx context.Context, w World, waits func(string)) (map[string]bool, error) {
 	if w.ModuleObjects == nil {
 		return map[string]bool{}, nil
 	}
@@ -135,7 +131,7 @@ func suspendedOf(all []kube.ModuleObject) map[string]bool {
 // lasts: the operator may be started before the API server. waits is called with the reason, and with an empty text at the
 // end, for pages that answer meanwhile.
 func waitFor[T any](
-	ctx context.Context, w shared.World, what string, waits func(string),
+	ctx context.Context, w World, what string, waits func(string),
 	read func(context.Context) (T, error), lasts func(error) bool,
 ) (T, error) {
 	tell := func(err error, in time.Duration) {
@@ -160,7 +156,7 @@ func waitFor[T any](
 // start (D16, D36), unless last valid contents are kept (P3): then those of both are in force, as
 // they were together. When that is so, a ConfigMap or Secret that does not exist is no order to
 // remove what it held (P1).
-func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, waits func(string)) error {
+func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits func(string)) error {
 	refused := b.useConfigMap(w, cm)
 	// The last valid contents are needed only when something is wrong, or absent.
 	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.Exists() {
@@ -173,7 +169,7 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, configmap.ErrDeletedBefore)), err)
+		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)
 	case kept == nil && refused == nil:
 		return nil
 	case kept == nil:
@@ -192,15 +188,15 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 func (b *boot) deleted(cm kube.ConfigMap, kept kube.LastValid) error {
 	switch {
 	case !cm.Exists() && len(kept.Config) > 0:
-		return configmap.ErrDeletedBefore
+		return errDeletedBefore
 	case !b.secret.Exists() && len(kept.Secret) > 0:
-		return configmap.ErrSecretDeletedBefore
+		return errSecretDeletedBefore
 	}
 	return nil
 }
 
 // useKept puts the last valid contents in force, in place of those that are refused.
-func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
+func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
 	seen, inCluster := *b, cm
 	b.sections = maps.Clone(b.templates())
 	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by
@@ -211,7 +207,7 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, r
 		cm = kube.ConfigMap{Data: kept.Config}
 	}
 	if !maps.Equal(kept.Secret, b.secret.Data) {
-		b.secret = configmap.InitialSecret{Data: kept.Secret, Off: b.secret.Off}
+		b.secret = initialSecret{Data: kept.Secret, Off: b.secret.Off}
 	}
 	if err := b.useConfigMap(w, cm); err != nil {
 		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(refused), w.LastValid, err)
@@ -231,13 +227,13 @@ func (b *boot) templates() map[string]*values.Section {
 }
 
 // schemas are those of all sections, from files alone. No script was asked, and no hook has set a flag (D37).
-func (b *boot) schemas() decide.Schemas {
-	return decide.Schemas{Sections: b.templates(), Modules: b.tree.Modules}
+func (b *boot) schemas() plan.Schemas {
+	return plan.Schemas{Sections: b.templates(), Modules: b.tree.Modules}
 }
 
 // startRefused says what to do about values with which the operator does not start.
 func (b *boot) startRefused(err error) error {
-	if err == nil || errors.Is(err, configmap.ErrDeletedBefore) || errors.Is(err, configmap.ErrSecretDeletedBefore) {
+	if err == nil || errors.Is(err, errDeletedBefore) || errors.Is(err, errSecretDeletedBefore) {
 		return err
 	}
 	places := "the ConfigMap or the values.yaml files"
@@ -250,18 +246,18 @@ func (b *boot) startRefused(err error) error {
 // useConfigMap validates a content of the ConfigMap, together with the Secret, and gives each
 // section its part. With an error b is unchanged. After a success, b.sections must be the templates
 // again before another call.
-func (b *boot) useConfigMap(w shared.World, cm kube.ConfigMap) error {
+func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	doc, err := b.schemas().Check(cm.Data, b.secret.Data)
 	if err != nil {
 		return err
 	}
-	configmap.Warn(w.Log, decide.UnknownKeys(doc, values.Document{}, b.sections))
+	warn(w.Log, plan.UnknownKeys(doc, values.Document{}, b.sections))
 	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}
 	secretBy := values.Origin{Revision: b.secret.Revision, Time: by.Time}
 	templates := make(map[string]*values.Section, len(b.sections)) // as they are before
 	for key, section := range b.sections {
 		templates[key] = section
-		next, err := decide.Stored(section, doc, by, secretBy)
+		next, err := plan.Stored(section, doc, by, secretBy)
 		if err != nil { // a disabled module may have an invalid section (D37)
 			w.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
 			continue
@@ -269,29 +265,29 @@ func (b *boot) useConfigMap(w shared.World, cm kube.ConfigMap) error {
 		w.Secrets.Know(key, next.Secrets().Texts())
 		b.sections[key] = next
 	}
-	b.config = configmap.Initial{Data: cm.Data, Revision: cm.ResourceVersion, Flags: doc.Flags, Maintenance: doc.Maintenance, Sections: templates, Modules: b.tree.Modules, Global: b.tree.Global, Secret: b.secret}
+	b.config = initialConfig{Data: cm.Data, Revision: cm.ResourceVersion, Flags: doc.Flags, Maintenance: doc.Maintenance, Sections: templates, Modules: b.tree.Modules, Global: b.tree.Global, Secret: b.secret}
 	return nil
 }
 
 // readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role
 // without it must not stop the start.
-func readSecret(ctx context.Context, w shared.World, waits func(string)) (configmap.InitialSecret, error) {
+func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret, error) {
 	if w.Secret == nil {
-		return configmap.InitialSecret{Off: true}, nil
+		return initialSecret{Off: true}, nil
 	}
 	forbidden := func(err error) bool { return errors.Is(err, kube.ErrForbidden) }
 	content, err := waitFor(ctx, w, "the Secret with values", waits, w.Secret.Read, forbidden)
 	if forbidden(err) {
 		w.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
-		return configmap.InitialSecret{Off: true}, nil
+		return initialSecret{Off: true}, nil
 	}
-	return configmap.InitialSecret{Data: content.Data, Revision: content.ResourceVersion}, err
+	return initialSecret{Data: content.Data, Revision: content.ResourceVersion}, err
 }
 
 // layerSecret gives all sections their parts of the Secret as it is now, for a plan without an
 // operator. One that would be refused is an error. Without the right to read it, the plan is made
 // without its values, as an operator with the same rights would start.
-func (b *boot) layerSecret(ctx context.Context, w shared.World) error {
+func (b *boot) layerSecret(ctx context.Context, w World) error {
 	if w.Secret == nil {
 		return nil
 	}

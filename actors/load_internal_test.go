@@ -7,15 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/supervisor"
 )
 
 // silent is an API server that never answers.
-type silent struct{ shared.ConfigMap }
+type silent struct{ ConfigMap }
 
 func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
 	<-ctx.Done()
@@ -26,8 +24,8 @@ func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
 func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nope")
 	log := slog.New(slog.DiscardHandler)
-	_, err := load(t.Context(), shared.New(supervisor.NewSystem(supervisor.Options{Log: log}), shared.World{
-		Services:  work.Services{Dirs: addons.Dirs{Modules: []string{missing}}, Log: log},
+	_, err := load(t.Context(), newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{
+		Services:  Services{Dirs: addons.Dirs{Modules: []string{missing}}, Log: log},
 		ConfigMap: silent{},
 	}), func(string) {})
 	if err == nil || !strings.Contains(err.Error(), missing) {

@@ -10,18 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/configmap"
-	"addon-operator/actors/converge"
-	"addon-operator/actors/decide"
-	"addon-operator/actors/healer"
-	"addon-operator/actors/metrics"
-	"addon-operator/actors/moduleobjects"
-	"addon-operator/actors/modules"
-	"addon-operator/actors/monitors"
-	"addon-operator/actors/queues"
-	"addon-operator/actors/schedules"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -33,7 +22,7 @@ import (
 // Operator is the running program as seen from outside the actors. Calls of Load, Start and Stop
 // must not overlap; the other methods may be called by any goroutine.
 type Operator struct {
-	program *shared.Program
+	program *program
 	root    *actor.PID             // nil before Start
 	stop    context.CancelFunc     // ends what the actors have begun outside: watches, timers
 	boot    *boot                  // what Load has read
@@ -43,13 +32,13 @@ type Operator struct {
 
 // New makes an operator; it starts nothing. From then on metrics and pages work, and show an
 // operator that has not begun.
-func New(w shared.World) *Operator {
+func New(w World) *Operator {
 	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
 	if w.Metrics == nil {
-		w.Metrics = metrics.New(metrics.DefaultPrefix)
+		w.Metrics = NewMetrics(view.MetricsPrefix)
 	}
-	p := shared.New(system, w)
-	w.Metrics.Watch(metrics.Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
+	p := newProgram(system, w)
+	w.Metrics.Watch(Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
 	return &Operator{program: p}
 }
 
@@ -85,7 +74,7 @@ func (o *Operator) spawn(ctx context.Context, b *boot) error {
 	o.program.SecretOff.Store(b.secret.Off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.Spawn(work.Root, func() actor.Actor { return newOperator(running, o.program, b) })
+	root, err := o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) })
 	if err != nil {
 		return err
 	}
@@ -125,20 +114,20 @@ func (o *Operator) Send(path string, message any) {
 		o.program.Send(o.root, message)
 		return
 	}
-	o.program.Send(o.program.PID(work.Root+"/"+path), message)
+	o.program.Send(o.program.PID(Root+"/"+path), message)
 }
 
 // Ask gives a question to the actor with this path below the root and waits for the
 // answer. Debug pages use it.
 func (o *Operator) Ask(ctx context.Context, path string, question any) (any, error) {
-	return o.program.Ask(ctx, o.program.PID(work.Root+"/"+path), question)
+	return o.program.Ask(ctx, o.program.PID(Root+"/"+path), question)
 }
 
 // Inspector shows the mailboxes of all actors.
 func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
 
 // Metrics are the figures of the operator.
-func (o *Operator) Metrics() *metrics.Metrics { return o.program.Metrics }
+func (o *Operator) Metrics() *Metrics { return o.program.Metrics }
 
 // HangingHooks lists the hooks and enabled scripts that have been running for a minute or more.
 func (o *Operator) HangingHooks() []view.RunningHook { return o.program.Runs.Hanging() }
@@ -149,7 +138,7 @@ func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text
 // Converge is what the converge actor says about itself; before the start, what that waits
 // for.
 func (o *Operator) Converge() view.ConvergeStatus {
-	status, started := o.program.Inspector.Status(work.ConvergePath).(view.ConvergeStatus)
+	status, started := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
 	switch waits := o.waits.Load(); {
 	case started:
 	case waits != nil && *waits != "":
@@ -170,13 +159,13 @@ func (o *Operator) NotInForce() map[string]string {
 	if tree == nil {
 		return nil
 	}
-	return shared.NotInForce(tree.Unloaded(o.program.Dirs))
+	return notInForce(tree.Unloaded(o.program.Dirs))
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
 // queues when they are needed, and stops all in order.
 type operator struct {
-	program  *shared.Program
+	program  *program
 	ctx      context.Context
 	boot     *boot           // of the start
 	children map[string]bool // by path
@@ -200,7 +189,7 @@ const (
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
-func newOperator(ctx context.Context, p *shared.Program, b *boot) *operator {
+func newOperator(ctx context.Context, p *program, b *boot) *operator {
 	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, stages: supervisor.NewStages(stages)}
 }
 
@@ -213,9 +202,9 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
-	case work.SpawnModules: // config answers, unless it fails here
+	case spawnModules: // config answers, unless it fails here
 		if err := o.spawnModules(ctx, msg); err != nil {
-			ctx.Respond(work.SectionsAdded{Err: err})
+			ctx.Respond(sectionsAdded{Err: err})
 		}
 	case messages.ShutDown:
 		o.shutDown(ctx)
@@ -224,7 +213,7 @@ func (o *operator) Receive(ctx actor.Context) {
 			ctx.Stop(ctx.Self())
 		}
 	default:
-		shared.Unhandled(ctx, o.program.Log)
+		unhandled(ctx, o.program.Log)
 	}
 }
 
@@ -232,23 +221,23 @@ func (o *operator) Receive(ctx actor.Context) {
 func (o *operator) started(ctx actor.Context) {
 	o.publish(ctx)
 	b := o.boot
-	o.spawn(ctx, stageConfig, work.ConfigPath, configmap.New(o.ctx, o.program, b.config))
-	o.spawn(ctx, stageConfig, work.HealerPath, healer.New(o.ctx, o.program)) // runs ask it to the end
-	o.spawn(ctx, stageSources, work.MonitorsPath, monitors.New(o.ctx, o.program))
+	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b.config))
+	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
+	o.spawn(ctx, stageSources, monitorsPath, newMonitors(o.ctx, o.program))
 	o.global = b.tree.Global
-	o.spawn(ctx, stageSources, work.SchedulePath, schedules.New(o.program))
-	o.spawn(ctx, stageOwners, work.GlobalPath, modules.NewGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
+	o.spawn(ctx, stageSources, schedulePath, newSchedule(o.program))
+	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, b.sections[m.Key]))
+		o.spawn(ctx, stageOwners, modulePath+m.Name, newModuleActor(o.program, m, b.sections[m.Key]))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
 		o.spawnQueue(ctx, name)
 	}
 	if o.program.ModuleObjects != nil {
-		o.spawn(ctx, stageSources, work.ObjectsPath, moduleobjects.New(o.ctx, o.program, b.suspended))
+		o.spawn(ctx, stageSources, objectsPath, newModuleObjects(o.ctx, o.program, b.suspended))
 	}
-	o.spawn(ctx, stageOwners, work.ConvergePath, converge.New(o.ctx, o.program, b.converges()))
+	o.spawn(ctx, stageOwners, convergePath, newConverge(o.ctx, o.program, b.converges()))
 }
 
 // spawn starts a child, unless it is there.
@@ -256,7 +245,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 	if o.children[path] {
 		return
 	}
-	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, work.Root+"/"))
+	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, Root+"/"))
 	if err != nil { // names are unique
 		o.program.Log.Error("bug: an actor could not be spawned", "path", path, "err", err)
 		return
@@ -269,13 +258,13 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	if !o.stopping {
 		o.spawnQueue(ctx, msg.Queue)
-		ctx.Send(o.program.PID(work.QueuePath+msg.Queue), msg)
+		ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
 	}
 }
 
 // spawnQueue does nothing for a queue that exists.
 func (o *operator) spawnQueue(ctx actor.Context, name string) {
-	o.spawn(ctx, stageQueues, work.QueuePath+name, queues.New(o.program, name))
+	o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
 }
 
 // spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config
@@ -283,7 +272,7 @@ func (o *operator) spawnQueue(ctx actor.Context, name string) {
 // config may be busy with a write, and no module may run before it has its values.
 // The sections go to config from here, not from the run that asks: one that is cancelled between two
 // questions would leave modules without their part of the ConfigMap.
-func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
+func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 	if o.stopping { // they would not be stopped
 		return errors.New("the operator is stopping")
 	}
@@ -295,7 +284,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 		if there && old.Same(m) {
 			continue
 		}
-		section, err := decide.SectionFor(m)
+		section, err := plan.SectionFor(m)
 		if err != nil { // not expected: the run has left out modules for which this fails
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
@@ -304,25 +293,25 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 			if m.SameValues(old) {
 				section = nil // the owner keeps its own, with what people and hooks have set
 			}
-			ctx.Send(o.program.Owner(m.Name), work.UpdateModule{Module: m, Section: section})
+			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
-		case o.children[work.ModulePath+m.Name]:
-			ctx.Send(o.program.Owner(m.Name), work.AdoptModule{Module: m, Section: section})
+		case o.children[modulePath+m.Name]:
+			ctx.Send(o.program.Owner(m.Name), adoptModule{Module: m, Section: section})
 		default:
-			o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, section))
+			o.spawn(ctx, stageOwners, modulePath+m.Name, newModuleActor(o.program, m, section))
 		}
 		sections[m.Key] = section
 	}
 	if err := o.updateGlobal(ctx, msg); err != nil {
 		return err
 	}
-	ctx.RequestWithCustomSender(o.program.PID(work.ConfigPath), work.AddSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
+	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
 	o.modules = now
 	return nil
 }
 
 // updateGlobal distributes changed global files: hooks, values and schemas.
-func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error {
+func (o *operator) updateGlobal(ctx actor.Context, msg spawnModules) error {
 	now := msg.Tree.Global
 	if now.Same(o.global) {
 		return nil
@@ -331,7 +320,7 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 	if err != nil {
 		return fmt.Errorf("global values: %w", err)
 	}
-	update := work.UpdateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked}
+	update := updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked}
 	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
 	o.global = now
 	return nil

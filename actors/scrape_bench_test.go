@@ -13,8 +13,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+
 	"addon-operator/addons"
 	"addon-operator/testkit"
 )
@@ -91,8 +90,8 @@ func manyModules(b testing.TB, n, hooks int) (*actors.Operator, *scenario.Cluste
 	if err != nil {
 		b.Fatal(err)
 	}
-	operator := actors.New(shared.World{
-		Services: work.Services{
+	operator := actors.New(actors.World{
+		Services: actors.Services{
 			Log: log, Hooks: testkit.NewHooks(trace), Releases: releases, Objects: memory.Client, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},

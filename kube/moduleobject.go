@@ -41,7 +41,7 @@ func moduleResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: ModuleGroup, Version: "v1alpha1", Resource: "modules"}
 }
 
-// ModuleStatus is the status of an object of kind Module (J14). Package actors/objects fills it.
+// ModuleStatus is the status of an object of kind Module (J14). Package actors fills it.
 // Its fields are those of deploy/chart/module-crd.yaml, which explains them; what that file lacks
 // the API server drops.
 type ModuleStatus struct {

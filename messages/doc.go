@@ -3,9 +3,9 @@
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ModuleDeleted, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules,
-// releases and views, is in package actors/work: in the third part of the table. What an actor receives only from its
+// releases and views, is in package actors: in the third part of the table. What an actor receives only from its
 // own timers and watches, and the question of Operator at the start, are declared next to their
-// handlers: in the second part. Tests compare the table with the types, with what actors send, handle and answer.
+// handlers: in the second part. TestLifecycle/messages has the order in which they are sent.
 //
 // The package also contains the work of tasks (task.go: the types of Work) and the parts of messages. They may
 // describe and count themselves for people; other behaviour is not allowed. Types that are shown to people, but not
@@ -87,27 +87,27 @@
 //	objectsDue           timer             module-objects
 //	lookAtObjects        timer             module-objects
 //
-//	of package work      sender            receiver
+//	of package actors    sender            receiver
 //
-//	SpawnModules         discovery         operator
-//	AdoptModule          operator          module
-//	UpdateModule         operator          module
-//	UpdateGlobal         operator          global-hooks
-//	AddSections          operator          config
-//	SectionsAdded        config, operator  discovery
+//	spawnModules         discovery         operator
+//	adoptModule          operator          module
+//	updateModule         operator          module
+//	updateGlobal         operator          global-hooks
+//	addSections          operator          config
+//	sectionsAdded        config, operator  discovery
 //
-//	OfferSections        discovery         config
-//	SectionsOffered      config            discovery
-//	GetDiscovery         run, server       converge
-//	Discovery            converge          run, server
-//	MayPurge             run               converge
-//	Purgeable            converge          run
+//	offerSections        discovery         config
+//	sectionsOffered      config            discovery
+//	getDiscovery         run, server       converge
+//	discovery            converge          run, server
+//	mayPurge             run               converge
+//	purgeable            converge          run
 //
-//	HandOver             run, server       module, global-hooks
-//	GetHooks             run               module
-//	Handed               module, global    run, server
-//	AwaitQuiet           run               module
-//	ModuleQuiet          module            run
+//	handOver             run, server       module, global-hooks
+//	getHooks             run               module
+//	handed               module, global    run, server
+//	awaitQuiet           run               module
+//	moduleQuiet          module            run
 //
-//	ReleaseApplied       run, module       healer
+//	releaseApplied       run, module       healer
 package messages

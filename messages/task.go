@@ -109,7 +109,7 @@ type Cause struct {
 }
 
 // maxChain bounds a chain of causes, which a loop would make grow without end. It is well above the
-// length at which loops are delayed (actors/shared/loop.go).
+// length at which loops are delayed (actors/merge.go).
 const maxChain = 40
 
 // In returns the cause as one that a span has made.

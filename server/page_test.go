@@ -17,6 +17,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"addon-operator/actors/plan"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/server"
@@ -217,32 +218,32 @@ func TestQueuePages(t *testing.T) {
 // The page hands the question on as it is asked, and refuses what is no ConfigMap. It is not
 // served before the operator knows its modules.
 func TestPlanPage(t *testing.T) {
-	var asked []view.PlanRequest
+	var asked []plan.Request
 	source := server.Source{
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
 		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
-		Plan: func(_ context.Context, r view.PlanRequest) (view.Plan, error) {
+		Plan: func(_ context.Context, r plan.Request) (plan.Plan, error) {
 			asked = append(asked, r)
 			if r.Proposed["fail"] != "" {
-				return view.Plan{}, errors.New("no way")
+				return plan.Plan{}, errors.New("no way")
 			}
-			return view.Plan{Modules: []view.ModulePlan{{Module: "web", Step: view.StepStart}}}, nil
+			return plan.Plan{Modules: []plan.Module{{Module: "web", Step: plan.StepStart}}}, nil
 		},
 	}
 	for _, c := range []struct {
 		method, url, body string
 		status            int
 		want              string
-		asked             *view.PlanRequest
+		asked             *plan.Request
 	}{
-		{"GET", "/plan", "", 200, `"module": "web"`, &view.PlanRequest{}},
-		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &view.PlanRequest{Secrets: true}},
-		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{"webEnabled": "true"}}},
-		{"POST", "/plan", `{}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{}}},
+		{"GET", "/plan", "", 200, `"module": "web"`, &plan.Request{}},
+		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &plan.Request{Secrets: true}},
+		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &plan.Request{Proposed: map[string]string{"webEnabled": "true"}}},
+		{"POST", "/plan", `{}`, 200, `"step": "start"`, &plan.Request{Proposed: map[string]string{}}},
 		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of strings", nil},
 		{"POST", "/plan", `null`, 400, "a JSON object of strings", nil}, // not the ConfigMap in force
 		{"POST", "/plan", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "the data has 1048579 bytes; a ConfigMap holds at most 1048576", nil},
-		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &view.PlanRequest{Proposed: map[string]string{"fail": "yes"}}},
+		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &plan.Request{Proposed: map[string]string{"fail": "yes"}}},
 	} {
 		asked = nil
 		answer := httptest.NewRecorder()

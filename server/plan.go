@@ -7,8 +7,8 @@ import (
 	"io"
 	"net/http"
 
+	"addon-operator/actors/plan"
 	"addon-operator/messages"
-	"addon-operator/messages/view"
 )
 
 // Limits of a proposed ConfigMap, in bytes. maxData bounds its data, as the API server does;
@@ -22,7 +22,7 @@ const (
 // of a ConfigMap in the body. It changes nothing. It may take minutes, in the goroutine of the
 // request.
 func (s owners) plan(r *http.Request) (any, error) {
-	request := view.PlanRequest{Secrets: showSecrets(r)}
+	request := plan.Request{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
 		var err error
 		if request.Proposed, err = proposal(r); err != nil {

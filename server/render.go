@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/messages/view"
+	"addon-operator/actors/plan"
 )
 
 // renderTimeout limits the rendering of a chart; those that read much from the cluster (lookup)
@@ -27,7 +27,7 @@ func (s owners) renderPage(r *http.Request) (any, error) {
 		return nil, notFound("there is nothing to render")
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
-	o := view.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
+	o := plan.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
 	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
 	defer cancel()
 	rendered, err := s.Render(ctx, name, o)
@@ -38,7 +38,7 @@ func (s owners) renderPage(r *http.Request) (any, error) {
 }
 
 // writeRendered writes the objects as kubectl apply reads them or, with Diff, what differs.
-func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
+func writeRendered(w io.Writer, rendered plan.Rendered, o plan.RenderRequest) {
 	if !o.Diff {
 		fmt.Fprint(w, rendered.Text)
 		return

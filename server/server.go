@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"addon-operator/actors/plan"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -49,12 +50,12 @@ type Source struct {
 	// when that is not known. It costs a request to the API server.
 	Observed func(ctx context.Context) (bool, error)
 	// Plan returns what the operator would do. It makes dry runs of charts, which may take minutes.
-	Plan func(ctx context.Context, request view.PlanRequest) (view.Plan, error)
+	Plan func(ctx context.Context, request plan.Request) (plan.Plan, error)
 	// Ask sends a question to the actor with this path below the root, and waits for the answer
 	// until ctx ends. It fails while there are no actors.
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
-	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
+	Render func(ctx context.Context, module string, request plan.RenderRequest) (plan.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Cluster is the address of the API server, ConfigMap the NAMESPACE/NAME of the one with

@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"addon-operator/actors"
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/work"
+
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
@@ -90,7 +91,7 @@ func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 
 // crds are the definitions of modules.
 type crds struct {
-	work.CRDs
+	actors.CRDs
 	*outside
 }
 

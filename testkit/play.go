@@ -13,10 +13,10 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
-	"addon-operator/actors/metrics"
+	"addon-operator/messages/view"
+
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -94,7 +94,7 @@ type player struct {
 	crashes     crashes
 	kill        killState
 
-	options shared.World // of all operators of the play, with what steps ask for
+	options actors.World // of all operators of the play, with what steps ask for
 	respawn bool         // an operator that was killed is started again at the next step
 }
 
@@ -122,10 +122,10 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.options = shared.World{
-		Services: work.Services{
+	p.options = actors.World{
+		Services: actors.Services{
 			Hooks: &Hooks{outside: p.outside, real: runner, runs: map[string]int{}}, Objects: p.outside,
-			Log: log, Releases: p.releases, Plans: p.releases, Metrics: metrics.New(metrics.DefaultPrefix), IgnoredRelease: "operator-itself",
+			Log: log, Releases: p.releases, Plans: p.releases, Metrics: actors.NewMetrics(view.MetricsPrefix), IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{d.path("modules")}, Global: d.path("global-hooks"), UnnumberedOrder: 1},
 		},
 		ReleaseWatch: p.releases, Notices: p.outside, Disk: d.subscribe,
@@ -215,14 +215,14 @@ func (p *player) start() error {
 }
 
 // world is made again at each start, from what steps have set since.
-func (p *player) world() (shared.World, error) {
+func (p *player) world() (actors.World, error) {
 	world := p.options
 	p.observer.oneByOne = !world.Isolate && world.Width <= 1
 	if err := p.releases.connect(world.Log); err != nil {
 		return world, err
 	}
 	world.Charts = p.releases.Charts()
-	world.CRDs = crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside}
+	world.CRDs = crds{actors.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.outside}
 	return world, nil
 }
 

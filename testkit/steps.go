@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/actors/plan"
 	"addon-operator/actors/scenario"
 	"addon-operator/deploy"
 	"addon-operator/kube"
@@ -278,7 +279,7 @@ func stepWhy(p *player, name string) error {
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
 func stepPlan(p *player, name string) (err error) {
-	request := view.PlanRequest{}
+	request := plan.Request{}
 	if name != "" {
 		if request.Proposed, err = p.configMapFile(name); err != nil {
 			return err

@@ -1,8 +1,11 @@
-// Package plan answers two questions of users: what would a change do (a plan), and where does the
-// cluster differ from what was deployed (drift, and the diff of a render). Its work may block, and
-// runs in the goroutine of the caller: no actor waits for charts and scripts.
+// Package plan is what the operator decides before it does anything: which modules are enabled, what a reload does, which
+// purges are held back, whether a ConfigMap is accepted; and what a change would do (a plan), for users. Its functions
+// compute answers from what they are given and from files, so converge, config, a plan and a check of files come to
+// the same ones.
 //
-// It uses no actors. It receives their state as data, and access to files and the cluster as a few functions.
-// Nothing here has effects: hooks are not run, and Helm does dry runs. Enabled scripts are run,
-// because their answers cannot be predicted; they are part of a discovery and have no effects.
+// It knows no actors. Nothing here has effects: hooks are not run, and Helm does dry runs. Enabled scripts are run, because
+// their answers cannot be predicted; they have no effects. Plans and renders may block, and run in the goroutine of
+// the caller.
+//
+// config.go, reload.go and check.go decide; plan.go and render.go make what types.go describes, and text.go shows it.
 package plan

@@ -13,13 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
-	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -47,13 +45,13 @@ type Known struct {
 	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
 	// Reload is what is known of the next reload. Make fills in which modules are enabled or under
 	// maintenance.
-	Reload decide.Reload
+	Reload Reload
 	// Config is the content of the ConfigMap that is in force.
 	Config map[string]string
 	// Sections are those of all modules and of global, by key; none is nil. They include the Secret
 	// and what hooks have set. Make exchanges the part of the ConfigMap.
 	Sections map[string]*values.Section
-	Enabling decide.Enabling
+	Enabling Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
 	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a
@@ -83,29 +81,29 @@ type planner struct {
 // error: the plan says so. What fails for one module is an error of its step, so that the plan has
 // the others. Errors are those that concern all modules, for example of an enabled script, or the
 // end of ctx.
-func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan, error) {
+func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	p := &planner{Known: known, secrets: request.Secrets}
 	p.HookValues = maps.Clone(p.HookValues) // lookForHooks adds to it
 	if err := p.lookForHooks(); err != nil {
-		return view.Plan{}, err
+		return Plan{}, err
 	}
 	if refused := p.propose(p.choose(request.Proposed)); refused != "" {
-		return view.Plan{Refused: refused, Modules: []view.ModulePlan{}}, nil
+		return Plan{Refused: refused, Modules: []Module{}}, nil
 	}
 	if p.Helm == nil { // after propose: a ConfigMap can be checked without Helm
-		return view.Plan{}, errors.New("this operator cannot make plans: it runs without Helm")
+		return Plan{}, errors.New("this operator cannot make plans: it runs without Helm")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
-		return p.Script(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
+		return p.Script(ctx, Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
 	}
-	enabled, verdicts, err := decide.Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
+	enabled, verdicts, err := Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
 	if err != nil {
-		return view.Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
+		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
 	}
-	p.config.Maintenance = decide.WithSuspended(p.config.Maintenance, p.Suspended)
+	p.config.Maintenance = WithSuspended(p.config.Maintenance, p.Suspended)
 	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, p.config.Maintenance
 	steps := p.Reload.Steps()
-	plan := view.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
+	plan := Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
 	for i := range plan.Modules {
@@ -115,7 +113,7 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return view.Plan{}, err
+		return Plan{}, err
 	}
 	handOver(plan.Modules)
 	plan.Count()
@@ -144,7 +142,7 @@ func (p *planner) choose(proposed map[string]string) map[string]string {
 // it, empty if it would not. It also sets config, and hider to the secrets of the sections as they
 // are then.
 func (p *planner) propose(data map[string]string) (refused string) {
-	doc, err := decide.Parse(data, nil)
+	doc, err := Parse(data, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -154,14 +152,14 @@ func (p *planner) propose(data map[string]string) (refused string) {
 			doc.Secrets[key] = secret
 		}
 	}
-	rules := decide.Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
+	rules := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
 	if err := rules.CheckDocument(doc); err != nil {
 		return err.Error()
 	}
 	p.config = doc
 	sections := make(map[string]*values.Section, len(p.Sections))
 	for key, section := range p.Sections {
-		next, err := decide.Stored(section, doc, values.Origin{}, values.Origin{})
+		next, err := Stored(section, doc, values.Origin{}, values.Origin{})
 		if err != nil { // of a disabled module, whose values are not checked (D37); its old ones are not used
 			next = section
 		}
@@ -188,16 +186,16 @@ func (p *planner) hide(text string) string {
 // modules are the modules of a plan in the order in which their turn comes: runs, deletes, purges
 // (E8). Those that are kept follow; a suspended module is kept in its place among the runs. It asks
 // nothing and does not wait; complete fills in the rest.
-func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict) []view.ModulePlan {
-	plans := []view.ModulePlan{}
+func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
+	plans := []Module{}
 	for _, name := range steps.Run {
 		m := p.Reload.Tree.Module(name)
-		plan := view.ModulePlan{Module: name, Step: view.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
+		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
 		switch {
 		case p.Suspended[name]:
-			plan.Step, plan.Why = view.StepKeep, plan.Why+butSuspended
+			plan.Step, plan.Why = StepKeep, plan.Why+butSuspended
 		case !p.runs(*m):
-			plan.Step = view.StepStart
+			plan.Step = StepStart
 		}
 		plans = append(plans, plan)
 	}
@@ -212,16 +210,16 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 	add := func(names []string, step, but string) {
 		for _, name := range names {
 			why := disabled(name) + but
-			if step == view.StepKeep && p.Suspended[name] {
+			if step == StepKeep && p.Suspended[name] {
 				why = disabled(name) + butSuspended
 			}
-			plans = append(plans, view.ModulePlan{Module: name, Step: step, Why: why})
+			plans = append(plans, Module{Module: name, Step: step, Why: why})
 		}
 	}
-	add(steps.Delete, view.StepStop, "")
-	add(steps.Purge, view.StepPurge, "")
-	add(steps.Held, view.StepKeep, ", but its purge is held back: "+steps.HeldWhy)
-	add(steps.Keep, view.StepKeep, ", but under maintenance")
+	add(steps.Delete, StepStop, "")
+	add(steps.Purge, StepPurge, "")
+	add(steps.Held, StepKeep, ", but its purge is held back: "+steps.HeldWhy)
+	add(steps.Keep, StepKeep, ", but under maintenance")
 	return plans
 }
 
@@ -233,7 +231,7 @@ func (p *planner) runs(m addons.Module) bool {
 		return p.Running(m)
 	}
 	before, _ := values.ParseConfigMap(p.Config) // one that is refused has enabled nothing
-	return p.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
+	return p.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && SwitchedOn(m, nil, before.Flags).Enabled
 }
 
 // butSuspended is why a module is kept as it is.
@@ -241,14 +239,14 @@ const butSuspended = ", but suspended"
 
 // complete adds to a step what Helm would do. It runs in parallel for several steps, so it writes
 // to its step only. Errors become a text of the step.
-func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
+func (p *planner) complete(ctx context.Context, step *Module) {
 	switch step.Step {
-	case view.StepKeep:
-	case view.StepStop:
+	case StepKeep:
+	case StepStop:
 		m := *p.Reload.Tree.Module(step.Module)
 		would, err := p.Helm.PlanRemoval(ctx, HelmModule(m, p.merged(m)), nil)
 		p.describe(step, would, err)
-	case view.StepPurge:
+	case StepPurge:
 		would, err := p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)})
 		p.describe(step, would, err)
 	default:
@@ -258,18 +256,18 @@ func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 
 // planRun goes the way of a run up to Helm: maintenance, CRDs, the check for Helm (D36). Hooks are
 // left out, so what they would still set is missing; the step says so.
-func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.Module) {
-	if decide.Maintained(m, p.config.Maintenance) != "" {
+func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
+	if Maintained(m, p.config.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
 		return
 	}
 	if !charts.Exists(m.Dir) {
 		return
 	}
-	if step.Step == view.StepStart && bringsCRDs(m, p.merged(m)) {
+	if step.Step == StepStart && bringsCRDs(m, p.merged(m)) {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
-	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == view.HookValuesUnknown) {
+	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
 		return
 	}
 	chart := HelmModule(m, p.merged(m))
@@ -304,7 +302,7 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 	if !charts.HasSubcharts(m.Dir) {
 		return false
 	}
-	loaded, err := new(charts.Cache).Load(decide.ChartModule(m))
+	loaded, err := new(charts.Cache).Load(ChartModule(m))
 	if err != nil {
 		return false // the plan of its release says so
 	}
@@ -315,7 +313,7 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 // validForHelm checks a section before a chart is rendered with it. If it is incomplete because
 // hooks have not run, a violation proves nothing: it is shown as unknown and not as an error. With
 // false the step ends there, as a run would.
-func (p *planner) validForHelm(step *view.ModulePlan, key string, incomplete bool) bool {
+func (p *planner) validForHelm(step *Module, key string, incomplete bool) bool {
 	err := p.Sections[key].ValidateForHelm()
 	switch {
 	case err == nil:
@@ -336,7 +334,7 @@ func (p *planner) merged(m addons.Module) map[string]any {
 // describe writes what Helm would do into a step, with everything hidden that the person must not
 // see. An error may come with changes that were found before it; they are shown, because they would
 // be done. That does not hold when an API is away: then an upgrade waits and changes nothing (P13).
-func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
+func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	switch {
 	case helm.IsAway(err): // what was found until then would not be done
 		step.Unknown = p.hide(err.Error())
@@ -351,16 +349,16 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 			names = append(names, o.String())
 		}
 		step.Confirm = h.Confirm
-		step.Notes = append(step.Notes, view.HeldUpgrade(names, h.Why, "the Event UpgradeHeld has the command then"))
+		step.Notes = append(step.Notes, HeldUpgrade(names, h.Why, "the Event UpgradeHeld has the command then"))
 	}
 	for _, h := range would.Hooks {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
 	}
 	for _, c := range would.Changes {
 		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
-		object := view.ObjectPlan{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
+		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
 		if c.Verb == dryrun.Changed {
-			object.Fields = paths(c.Fields(p.secrets))
+			object.Fields = c.Paths()
 		}
 		step.Objects = append(step.Objects, object)
 	}
@@ -368,16 +366,16 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 
 // handOver leaves out of purges what modules take over before (H7): a purge is planned with what the
 // release has now.
-func handOver(modules []view.ModulePlan) {
+func handOver(modules []Module) {
 	taken := map[string]bool{}
 	for _, m := range modules {
 		for _, o := range m.Objects {
-			taken[o.Object] = taken[o.Object] || m.Step == view.StepStart || m.Step == view.StepRun
+			taken[o.Object] = taken[o.Object] || m.Step == StepStart || m.Step == StepRun
 		}
 	}
 	for i, m := range modules {
-		if m.Step == view.StepPurge {
-			modules[i].Objects = slices.DeleteFunc(m.Objects, func(o view.ObjectPlan) bool { return taken[o.Object] })
+		if m.Step == StepPurge {
+			modules[i].Objects = slices.DeleteFunc(m.Objects, func(o Object) bool { return taken[o.Object] })
 		}
 	}
 }
@@ -404,7 +402,7 @@ func (p *planner) lookForHooks() error {
 			return err
 		}
 		if len(files) > 0 {
-			p.HookValues[m.Name] = view.HookValuesUnknown
+			p.HookValues[m.Name] = HookValuesUnknown
 		}
 	}
 	return nil

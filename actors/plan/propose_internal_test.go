@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/values"
 )
@@ -29,11 +28,11 @@ func TestPlanChecksConfigMapWithTheSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sections, err := decide.Sections(tree)
+	sections, err := Sections(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &planner{Known: Known{Reload: decide.Reload{Tree: tree}, Sections: sections}}
+	p := &planner{Known: Known{Reload: Reload{Tree: tree}, Sections: sections}}
 	if refused := p.propose(nil); refused == "" {
 		t.Error("a password that is missing is accepted")
 	}

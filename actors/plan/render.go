@@ -17,7 +17,6 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/helm/dryrun"
 	"addon-operator/helm/manifest"
-	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -35,16 +34,16 @@ type Renderer interface {
 // release, or with the revision request.Since, if that is asked. Helm hooks are rendered but not
 // compared: they are no part of the release (H14). With an error the result has what was rendered
 // until then, hidden as far as the request asks.
-func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request view.RenderRequest) (view.Rendered, error) {
+func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request RenderRequest) (Rendered, error) {
 	if !charts.Exists(m.Dir) {
-		return view.Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
+		return Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
 	}
 	documents, err := renderer.Show(ctx, m)
 	if err != nil {
-		return view.Rendered{}, fmt.Errorf("render: %w", err)
+		return Rendered{}, fmt.Errorf("render: %w", err)
 	}
 	mask := hider.Object
-	rendered := view.Rendered{Module: m.Name, Objects: []any{}}
+	rendered := Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
@@ -88,7 +87,7 @@ type shownDocument struct {
 // the order of keys are lost thereby. With request.Secrets the text is that of the chart. A
 // document that cannot be read cannot be masked, so its text is shown only with request.Broken and
 // request.Secrets together.
-func showDocument(d helm.Document, request view.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
+func showDocument(d helm.Document, request RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
 	switch {
 	case d.Err != nil && request.Broken && request.Secrets:
 		return shownDocument{text: d.Text}, nil
@@ -130,11 +129,11 @@ type differ struct {
 // objects returns what differs between the objects of two renders, sorted by name. Objects are
 // compared as they are and masked afterwards, so that a changed secret is a difference. The result
 // is never nil: nil in Rendered.Changes means that no difference was asked for.
-func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
+func (d *differ) objects(before, after []map[string]any) []ObjectDiff {
 	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
-	changes := []view.ObjectDiff{}
+	changes := []ObjectDiff{}
 	sorted := slices.SortedFunc(maps.Keys(names), func(a, b manifest.Object) int {
 		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.GVK.Group, b.GVK.Group))
 	})
@@ -149,7 +148,7 @@ func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 		case now[name] == nil:
 			action = "removed"
 		}
-		changes = append(changes, view.ObjectDiff{Object: name.String(), Action: action, Diff: d.object(old[name], now[name])})
+		changes = append(changes, ObjectDiff{Object: name.String(), Action: action, Diff: d.object(old[name], now[name])})
 	}
 	return changes
 }

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/actors/shared"
+	"addon-operator/actors"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 )
@@ -192,7 +192,7 @@ func (c *Cluster) Delete(r Reference) error {
 
 // WatchObjects is the Watch of shared.World. Everything that a watch reports after its first list
 // goes through deliver, so that a script can hold it back without a change of its order.
-func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
+func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 	overflowed := spec.Overflowed
 	spec.Overflowed = func() { c.Deliver(overflowed) }
 	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.Deliver(func() { notify(change) }) }, synced)

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"addon-operator/actors"
-	"addon-operator/actors/shared"
+
 	"addon-operator/supervisor"
 )
 
@@ -20,7 +20,7 @@ type Engine struct {
 	Refused  error            // why the latest start was refused
 
 	// World returns the dependencies of an operator that is about to start, except for those that the Engine has.
-	World func() (shared.World, error)
+	World func() (actors.World, error)
 	// Await calls f while the play continues, and returns the result of f.
 	Await func(f func() error) error
 

@@ -15,9 +15,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors"
-	"addon-operator/actors/check"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+	"addon-operator/actors/plan"
+
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -154,7 +153,7 @@ func (p *play) environment() (env []string) {
 // without the hook or module that was meant, are: the test would prove nothing about them.
 func (p *play) start(ctx context.Context) error {
 	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
-		if err := check.Tree(tree); err != nil {
+		if err := plan.CheckTree(tree); err != nil {
 			return err
 		}
 	}
@@ -182,27 +181,27 @@ func (p *play) restart(ctx context.Context) error {
 // world is the one of the real operator, except for time and for watches, which
 // are notified of changes without a connection. A restart gets a new one, with the same recorder,
 // so that runs, faults and crontabs are counted across restarts.
-func (p *play) world() (shared.World, error) {
+func (p *play) world() (actors.World, error) {
 	client := p.Cluster.Client
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: Namespace, HistoryMax: 10, Timeout: p.options.StepTimeout,
 		Labels: map[string]string{"heritage": "addon-operator"}, Log: p.log,
 	})
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: filepath.Join(p.files.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
 		Env: p.environment(), KeepFiles: p.options.Keep,
 	})
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
 	r := p.recorder
 	r.hooks, r.helmReleases = runner, releases
-	r.CRDs = work.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
-	return shared.World{
-		Services: work.Services{
+	r.CRDs = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
+	return actors.World{
+		Services: actors.Services{
 			Log: p.log, Hooks: r, Releases: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
 		// Changes are reported in the goroutine that makes them.

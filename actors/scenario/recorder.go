@@ -18,8 +18,9 @@ import (
 	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"addon-operator/actors"
 	"addon-operator/actors/scenario/match"
-	"addon-operator/actors/work"
+
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/values"
@@ -32,7 +33,7 @@ import (
 type recorder struct {
 	// These are of the latest start; what is not done below they do themselves.
 	helmReleases
-	work.CRDs
+	actors.CRDs
 	hooks *hooks.Runner
 
 	faults *Faults
@@ -46,7 +47,7 @@ type recorder struct {
 	crontabs map[string]crontab // of all hooks that were ever loaded, by crontab
 }
 
-type helmReleases = work.Releases // its own name is that of a method
+type helmReleases = actors.Releases // its own name is that of a method
 
 // hookRun is a run of a hook that has ended.
 type hookRun struct {

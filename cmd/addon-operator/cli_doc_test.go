@@ -15,8 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"addon-operator/actors/metrics"
+	"addon-operator/actors"
 	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/testkit/golden"
 )
@@ -326,8 +327,8 @@ func optionTable() string {
 }
 
 func metricTable() string {
-	m := metrics.New(metrics.DefaultPrefix)
-	m.Watch(metrics.Sources{})
+	m := actors.NewMetrics(view.MetricsPrefix)
+	m.Watch(actors.Sources{})
 	rows := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 	for _, f := range m.Families() {
 		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted(f.Name), f.Type, quoted(f.Labels...), inCell(f.Help))

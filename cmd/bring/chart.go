@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/actors/scenario"
 	"addon-operator/addons"
@@ -170,7 +169,7 @@ func (s *stage) render(ctx context.Context, base string) (objects, crds []*unstr
 	if err != nil {
 		return nil, nil, err
 	}
-	sections, err := decide.Sections(tree)
+	sections, err := plan.Sections(tree)
 	if err != nil {
 		return nil, nil, err
 	}

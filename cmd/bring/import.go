@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/actors/plan"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/helm/fetch"
-	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -35,7 +35,7 @@ type importing struct {
 
 // Planner makes a plan from the modules directory and the cluster, without a running operator.
 // Package main passes it, so that this package does not import the operator.
-type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
+type Planner func(context.Context, *cli.Config, *slog.Logger, plan.Request) (plan.Plan, error)
 
 // Import returns the command import, for modules of what is in the cluster.
 func Import(c *cli.Config, planner Planner) *cobra.Command {
@@ -197,12 +197,12 @@ func (i *importing) plan(cmd *cobra.Command, root string) string {
 		return "It cannot be planned: the namespace of the operator is unknown; set ADDON_OPERATOR_NAMESPACE"
 	}
 	// Warnings about other modules are not the subject here.
-	plan, err := i.planner(cmd.Context(), &c, cli.Log(cmd, slog.LevelError), view.PlanRequest{})
-	if err != nil || plan.Refused != "" {
-		return "It cannot be planned: " + cmp.Or(plan.Refused, fmt.Sprint(err))
+	foreseen, err := i.planner(cmd.Context(), &c, cli.Log(cmd, slog.LevelError), plan.Request{})
+	if err != nil || foreseen.Refused != "" {
+		return "It cannot be planned: " + cmp.Or(foreseen.Refused, fmt.Sprint(err))
 	}
-	for _, m := range plan.Modules {
-		if m.Module == i.name && m.Step != view.StepPurge { // a purge would be of a release without its module
+	for _, m := range foreseen.Modules {
+		if m.Module == i.name && m.Step != plan.StepPurge { // a purge would be of a release without its module
 			return m.Text()
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"addon-operator/actors/metrics"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // LeaseName is the name of the Lease of an operator in its namespace. Two operators in one namespace would purge each
@@ -43,7 +43,7 @@ func (c *Config) options() []option {
 		textOrNone(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR", "127.0.0.1:9115", "address for debug pages, which may show values"),
 		yes(&c.DebugAnyone, "debug-address-not-loopback", "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK", "allow a debug address that is not on loopback: every client that reaches it can read values with their secrets and change the log level, without authentication"),
 		textOrNone(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages"),
-		text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", metrics.DefaultPrefix, "prefix of the names of metrics"),
+		text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", view.MetricsPrefix, "prefix of the names of metrics"),
 		text(&c.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file, or several separated by colons, which are merged as kubectl does; without one the operator uses the service account of its Pod").named("", "kubeconfig"),
 		text(&c.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig").named("", "context"),
 		text(&c.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig"),
@@ -90,7 +90,7 @@ func (c *Config) check() error {
 	}
 	// Without a prefix all names would belong to the operator, and none to hooks.
 	if !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(c.MetricsPrefix) {
-		errs = append(errs, fmt.Errorf("prometheus-metrics-prefix must consist of letters, digits and underscores and not begin with a digit, such as %s, not %q", metrics.DefaultPrefix, c.MetricsPrefix))
+		errs = append(errs, fmt.Errorf("prometheus-metrics-prefix must consist of letters, digits and underscores and not begin with a digit, such as %s, not %q", view.MetricsPrefix, c.MetricsPrefix))
 	}
 	if _, err := labels.ConvertSelectorToLabelsMap(c.CRDLabels); err != nil {
 		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"addon-operator/actors"
+	"addon-operator/actors/plan"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/operator"
 	"addon-operator/messages"
@@ -167,7 +168,7 @@ func (s *session) compare(ctx context.Context, module string, since int) {
 	if o == nil {
 		return
 	}
-	rendered, err := o.Render(ctx, module, view.RenderRequest{Diff: true, Since: since})
+	rendered, err := o.Render(ctx, module, plan.RenderRequest{Diff: true, Since: since})
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 
-	"addon-operator/actors/metrics"
+	"addon-operator/actors"
 	"addon-operator/testkit/devclustertest"
 )
 
@@ -87,9 +87,9 @@ func chapterI() []rule {
 
 // Every metric of the rules exists, with its type and its labels. I2, X11.
 func TestMetricsOfTheRulesExist(t *testing.T) {
-	m := metrics.New("p_")
-	m.Watch(metrics.Sources{})
-	all := map[string]metrics.Family{}
+	m := actors.NewMetrics("p_")
+	m.Watch(actors.Sources{})
+	all := map[string]actors.Family{}
 	for _, f := range m.Families() {
 		all[f.Name] = f
 	}

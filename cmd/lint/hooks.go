@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/values"
@@ -102,7 +102,7 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 	for _, other := range c.tree.Modules {
 		all = append(all, other.Name)
 	}
-	_, err := c.runner.Enabled(ctx, decide.Script(m, c.global, own, all))
+	_, err := c.runner.Enabled(ctx, plan.Script(m, c.global, own, all))
 	text := strings.TrimPrefix(fmt.Sprint(err), "hook "+m.Name+"/enabled: ")
 	switch {
 	case err == nil:

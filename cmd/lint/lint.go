@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"addon-operator/actors/check"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -120,14 +120,14 @@ func (c *checks) load() {
 			c.found.addMessage(Warning, warning)
 		}
 	}
-	c.fail(check.Tree(tree))
+	c.fail(plan.CheckTree(tree))
 	// All modules count as enabled: values of disabled ones are not validated (D37), but they
 	// become errors when one is enabled.
 	on := map[string]string{}
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
-	c.fail(check.ConfigMap(tree, on, nil, slog.New(slog.DiscardHandler)))
+	c.fail(plan.CheckConfigMap(tree, on, nil, slog.New(slog.DiscardHandler)))
 	if c.global, err = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...); err != nil || c.refused[values.GlobalKey] {
 		c.global = nil
 		c.found.add(Warning, c.found.roots[0], place{}, "charts, enabled scripts and tests are not checked, because the global values are wrong")
@@ -143,7 +143,7 @@ func (c *checks) fail(err error) {
 		return
 	}
 	var wrong *values.ValidationError
-	var unused check.UnusedError
+	var unused plan.UnusedError
 	switch {
 	case err == nil:
 	case errors.As(err, &wrong):

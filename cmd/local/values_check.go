@@ -11,14 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"addon-operator/actors/check"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/messages/view"
 )
 
 // CheckValues is the command values check. It validates without a cluster, so that it can guard a
-// pipeline, and with the code with which the operator decides (actors/check), so that both agree.
+// pipeline, and with the code with which the operator decides (actors/plan), so that both agree.
 // It collects all problems, of files and of values, before it fails.
 func CheckValues(c *cli.Config) *cobra.Command {
 	var file, secretFile string
@@ -50,10 +50,10 @@ DIR contains modules, as for lint.`,
 				}
 			}
 			// A tree with errors has what could be read, so the rest is checked all the same.
-			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn), check.Charts(tree, data, secret), check.Tree(tree)); err != nil {
+			if err := errors.Join(loadErr, err, plan.CheckConfigMap(tree, data, secret, warn), plan.CheckCharts(tree, data, secret), plan.CheckTree(tree)); err != nil {
 				return err
 			}
-			unchecked := check.Unchecked(tree, data)
+			unchecked := plan.Unchecked(tree, data)
 			text := fmt.Sprintf("The global values and the values of %s are valid", view.Count(len(tree.Modules)-unchecked, "module"))
 			if unchecked > 0 {
 				text += "; disabled, and not checked: " + view.Count(unchecked, "module")

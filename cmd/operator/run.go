@@ -21,9 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"addon-operator/actors"
-	"addon-operator/actors/metrics"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+	"addon-operator/actors/plan"
+
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
@@ -95,7 +94,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err := c.CheckDebugAddress(); err != nil { // commands may ask any address
 		return err
 	}
-	secrets := &shared.Secrets{}
+	secrets := &actors.Secrets{}
 	log, level, err := c.Logger(host.Log, secrets.Hide)
 	if err != nil {
 		return err
@@ -170,10 +169,10 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 
 // Plan makes a plan without a running operator, from the modules directory and the cluster. The
 // replica is an empty one: without a fence, which nothing needs that writes nothing.
-func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question view.PlanRequest) (view.Plan, error) {
-	world, err := newWorld(ctx, c, &replica{config: c, log: log}, metrics.New(c.MetricsPrefix))
+func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question plan.Request) (plan.Plan, error) {
+	world, err := newWorld(ctx, c, &replica{config: c, log: log}, actors.NewMetrics(c.MetricsPrefix))
 	if err != nil {
-		return view.Plan{}, err
+		return plan.Plan{}, err
 	}
 	return actors.Plan(ctx, world, question)
 }
@@ -214,8 +213,8 @@ func stop(c *cli.Config, operator *actors.Operator, stopWrites func(), log *slog
 
 // newMetrics makes the metrics, and adds those of the process and of all clients of the API server.
 // The latter two are global to the process.
-func newMetrics(c *cli.Config) *metrics.Metrics {
-	m := metrics.New(c.MetricsPrefix)
+func newMetrics(c *cli.Config) *actors.Metrics {
+	m := actors.NewMetrics(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	kube.ObserveRequests(m.Client)
@@ -228,7 +227,7 @@ func newMetrics(c *cli.Config) *metrics.Metrics {
 //
 // All clients are derived from one, with the fence below it. Patches of hooks have limits of their
 // own, so that a hook that writes much does not slow down Helm.
-func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *metrics.Metrics) (shared.World, error) {
+func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *actors.Metrics) (actors.World, error) {
 	log := replica.log
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
@@ -236,7 +235,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Watches: metrics.Client, Fence: replica.fence, WentBack: replica.end,
 	})
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
 	shownOn := kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}
 	recorder := client.NewRecorder(writes, shownOn)
@@ -253,7 +252,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		},
 	})
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
@@ -264,31 +263,31 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		err = replica.join(client, runner)
 	}
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
 	patches, err := client.WithLimits(kube.Limits{QPS: float32(c.KubeQPS), Burst: c.KubeBurst, Timeout: patchTimeout})
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
 	shown, err := client.ModuleObjects(c.Namespace)
 	if err != nil {
-		return shared.World{}, err
+		return actors.World{}, err
 	}
-	var kept shared.LastValid
+	var kept actors.LastValid
 	if c.StartWithLastValid {
 		kept = client.LastValid(c.Namespace, c.ConfigMap)
 	}
-	return shared.World{
-		Services: work.Services{
+	return actors.World{
+		Services: actors.Services{
 			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: patches, JQLibrary: c.JQDirs(),
-			CRDs: work.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
+			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		Drift: c.Drift, DriftPeriod: replica.limits.DriftPeriod,
 		ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices: recorder, ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return client.Watch(ctx, spec, notify, synced)
 		},
 		Disk:          watchDisk(c),

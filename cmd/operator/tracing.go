@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"addon-operator/actors/shared"
+	"addon-operator/actors"
 	"addon-operator/cmd/cli"
 )
 
@@ -28,7 +28,7 @@ const lastSpans = 2 * time.Second
 // newTracer makes what traces the operator, and what sends the last spans at the stop. It
 // is nil unless the standard variables of OpenTelemetry name an endpoint; the library reads
 // all of them itself: headers, certificates, sampling, attributes, sizes of batches.
-func newTracer(ctx context.Context, c *cli.Config, secrets *shared.Secrets, log *slog.Logger) (tracer trace.Tracer, stop func(), err error) {
+func newTracer(ctx context.Context, c *cli.Config, secrets *actors.Secrets, log *slog.Logger) (tracer trace.Tracer, stop func(), err error) {
 	if !tracing(os.Getenv, log) {
 		return nil, func() {}, nil
 	}

@@ -16,8 +16,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
+
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -82,13 +81,13 @@ func startRunning(t *testing.T) *running {
 	must(t, r.cluster.Server.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}))
 	releases, err := testkit.NewReleases(r.cluster, trace)
 	must(t, err)
-	operator := actors.New(shared.World{
-		Services: work.Services{
+	operator := actors.New(actors.World{
+		Services: actors.Services{
 			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(trace), Releases: releases, Plans: releases, WriteContext: t.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: r.cluster.ConfigMap,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
 		Renderer: renderedByHand{},

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
@@ -136,7 +136,7 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 		return nil, err
 	}
 	g := &generator{config: c, options: o, tree: tree, crds: map[string]map[string]any{}}
-	if g.sections, err = decide.Sections(tree); err != nil {
+	if g.sections, err = plan.Sections(tree); err != nil {
 		return nil, err
 	}
 	g.runner, err = hooks.NewRunner(hooks.Options{TmpDir: tmp, Log: slog.New(slog.DiscardHandler), Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs()})

@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/actors/plan"
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
-	"addon-operator/messages/view"
 	"addon-operator/server"
 )
 
@@ -41,7 +41,7 @@ type planning struct {
 
 // Planner makes a plan from the modules directory and the cluster. It is passed in, so that this
 // package does not import the operator.
-type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
+type Planner func(context.Context, *cli.Config, *slog.Logger, plan.Request) (plan.Plan, error)
 
 // Plan is the command plan. It asks the running operator, which has the values that hooks have set,
 // or makes the plan of a directory.
@@ -74,7 +74,7 @@ set are then unknown. Hooks are never run, but enabled scripts are.`,
 // run prints the plan, and turns it into an exit code for pipelines: a plan that could not work is
 // an error, and was printed all the same.
 func (p *planning) run(cmd *cobra.Command, dir string) error {
-	question, ask, source := view.PlanRequest{Secrets: p.secrets}, p.askOperator, "the running operator"
+	question, ask, source := plan.Request{Secrets: p.secrets}, p.askOperator, "the running operator"
 	if dir != "" {
 		ask, source = p.ofFiles, "the modules in "+dir+", without an operator"
 	}
@@ -105,11 +105,11 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 	switch {
 	case err != nil:
 		return err
-	case outcome == view.PlanRefused:
+	case outcome == plan.PlanRefused:
 		return errors.New("the ConfigMap would be refused")
-	case outcome == view.PlanFailing:
+	case outcome == plan.PlanFailing:
 		return errors.New("modules would fail")
-	case p.detailed && outcome == view.PlanChanges:
+	case p.detailed && outcome == plan.PlanChanges:
 		return exitChanges
 	}
 	return nil
@@ -127,7 +127,7 @@ func colored(text string) string {
 }
 
 // ofFiles makes the plan of a directory without an operator. Global hooks are optional.
-func (p *planning) ofFiles(cmd *cobra.Command, dir string, question view.PlanRequest) (shown []byte, outcome string, err error) {
+func (p *planning) ofFiles(cmd *cobra.Command, dir string, question plan.Request) (shown []byte, outcome string, err error) {
 	c := p.config
 	_, done, err := c.UseDirectory([]string{dir})
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *planning) ofFiles(cmd *cobra.Command, dir string, question view.PlanReq
 }
 
 // askOperator gets the plan of the running operator: with POST when it is about another ConfigMap.
-func (p *planning) askOperator(cmd *cobra.Command, _ string, question view.PlanRequest) (shown []byte, outcome string, err error) {
+func (p *planning) askOperator(cmd *cobra.Command, _ string, question plan.Request) (shown []byte, outcome string, err error) {
 	path, method, content := fmt.Sprintf("/plan?show-secrets=%t&output=%s", question.Secrets, strings.Replace(p.output, "table", "text", 1)), http.MethodGet, []byte(nil)
 	if question.Proposed != nil {
 		method = http.MethodPost

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/actors/plan"
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
-	"addon-operator/messages/view"
 )
 
 // foresee prints which objects the operator would delete or replace after an edit, and has a person confirm that.
@@ -22,15 +22,15 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 	if v.away != "" { // forced
 		return "", "", nil
 	}
-	var plan view.Plan
-	answer, _, err := (&planning{config: v.config, output: "json"}).askOperator(cmd, "", view.PlanRequest{Proposed: next})
+	var foreseen plan.Plan
+	answer, _, err := (&planning{config: v.config, output: "json"}).askOperator(cmd, "", plan.Request{Proposed: next})
 	if err == nil {
-		err = json.Unmarshal(answer, &plan)
+		err = json.Unmarshal(answer, &foreseen)
 	}
 	if err != nil {
 		return "", fmt.Sprintf("; it is not known what this deletes: %v", err), nil
 	}
-	text, deletes, confirm := forecast(plan)
+	text, deletes, confirm := forecast(foreseen)
 	if text = hooks.Printable(text); cli.IsTerminal(cmd.ErrOrStderr()) && os.Getenv("NO_COLOR") == "" {
 		text = colored(text)
 	}
@@ -49,9 +49,9 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 }
 
 // forecast is what of a plan deletes or replaces objects, how many, and the annotation that allows it.
-func forecast(plan view.Plan) (text string, deletes int, confirm string) {
-	for _, m := range plan.Modules {
-		var shown []view.ObjectPlan
+func forecast(foreseen plan.Plan) (text string, deletes int, confirm string) {
+	for _, m := range foreseen.Modules {
+		var shown []plan.Object
 		for _, o := range m.Objects {
 			if o.Diff = ""; o.Verb == "delete" || o.Note != "" {
 				shown = append(shown, o)

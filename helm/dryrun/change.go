@@ -60,6 +60,14 @@ func (c Change) Fields(secrets bool) []Field {
 	return fields
 }
 
+// Paths are those of the fields that differ, sorted.
+func (c Change) Paths() (all []string) {
+	for _, f := range c.Fields(false) {
+		all = append(all, f.Path)
+	}
+	return all
+}
+
 // Diff is a unified diff of the object as YAML, without what the API server keeps
 // for itself. It is empty for a deletion.
 func (c Change) Diff(secrets bool) string {

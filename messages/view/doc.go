@@ -3,7 +3,7 @@
 //
 // Actors publish a status about themselves (status.go, leadership.go), which readers get without a
 // message, so that a page never waits for an actor. The other types are answers of the operator as
-// a whole: what it would do (plan.go), what a chart renders (render.go), which hooks exist and
+// a whole: which hooks exist and
 // which of them hang (hook.go, running.go), and what can be changed while it runs (parameter.go).
 //
 // A view describes, counts and masks itself; other behaviour does not belong here. A status holds

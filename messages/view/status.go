@@ -13,7 +13,7 @@ import (
 	"addon-operator/values"
 )
 
-// Phase is where a module is in its life. actors/modules/phase.go draws what leads from one to the
+// Phase is where a module is in its life. actors/phases.go draws what leads from one to the
 // next.
 type Phase string
 
@@ -269,11 +269,6 @@ func (h HeldPurge) String() string {
 	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, messages.Few(10, h.Releases), h.Confirm)
 }
 
-// HeldUpgrade is the text about an upgrade that waits until a person allows it, short enough for an Event.
-func HeldUpgrade(objects []string, why, confirm string) string {
-	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, messages.Few(10, objects), confirm)
-}
-
 // String implements fmt.Stringer.
 func (s ConvergeStatus) String() string {
 	ready := "not ready"
@@ -505,3 +500,7 @@ func Count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// MetricsPrefix is the prefix of the names of all metrics of the operator, unless an option names
+// another one. Metrics of hooks keep the names that the hooks give them (I6).
+const MetricsPrefix = "addon_operator_"

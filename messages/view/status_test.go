@@ -91,16 +91,3 @@ func TestQueueStatusAsJSON(t *testing.T) {
 		t.Errorf("an empty queue: %s, %v", got, err)
 	}
 }
-
-// P1: the command that allows an upgrade is not cut off an Event, however many objects there are and however long
-// their names.
-func TestHeldUpgrade(t *testing.T) {
-	if got, want := view.HeldUpgrade([]string{"A a", "B b"}, "W", "C"), "the upgrade is held back, because W: A a, B b; to allow it: C"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	long := strings.Repeat("n", 300)
-	got := view.HeldUpgrade([]string{long, long, long}, "W", "C")
-	if !strings.HasSuffix(got, " and 2 more; to allow it: C") || len(got) > 500 {
-		t.Errorf("got %q", got)
-	}
-}

@@ -1,0 +1,99 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// H6: a chart that renders by chance is counted.
+func TestUnstableRenderIsCounted(t *testing.T) {
+	section, err := values.NewSection("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := testProgram(nil)
+	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section)
+	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
+	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
+	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: true})
+	families, err := p.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != view.MetricsPrefix+"value_loops_total" {
+			continue
+		}
+		if got := f.GetMetric()[0].GetCounter().GetValue(); got != 1 {
+			t.Errorf("%s is %v, want one", f.GetName(), got)
+		}
+		return
+	}
+	t.Error("an unstable render is not counted")
+}
+
+// does is a module that also does what a test sends.
+type does struct{ *module }
+
+func (d does) Receive(ctx actor.Context) {
+	if do, ok := ctx.Message().(func(actor.Context)); ok {
+		do(ctx)
+		return
+	}
+	d.module.Receive(ctx)
+}
+
+// I9: a run that ends after its module was removed leaves no series.
+func TestLateRunLeavesNoSeries(t *testing.T) {
+	section, err := values.NewSection("gone", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := testProgram(nil)
+	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section)
+	m.life.phase = view.Ready
+	m.owner.hooks.all = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
+	pid := spawnActor(t, p, modulePath+"gone", does{m})
+	began, forgotten := make(chan struct{}), make(chan struct{})
+	p.Send(pid, func(ctx actor.Context) {
+		m.owner.tasks.runs.Start(ctx, supervisor.Task{
+			ID: "1", Ended: func(actor.Context, supervisor.Outcome) {},
+			Work: func(*supervisor.Run) (any, error) {
+				close(began)
+				<-forgotten
+				m.program.Metrics.Hooks.Ended("gone", "h", "b", messages.Task{Owner: "gone"}, hooks.Usage{}, nil)
+				m.program.Metrics.Reports.Add("gone", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
+				return nil, nil
+			},
+		})
+	})
+	<-began
+	p.Send(pid, messages.ForgetModule{})
+	p.Send(pid, func(actor.Context) { close(forgotten) })
+	askActor[moduleQuiet](t, p, pid, awaitQuiet{})
+	own, err := p.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported, err := p.Metrics.HookRegistry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(own, reported...) {
+		for _, series := range f.GetMetric() {
+			if text := series.String(); strings.Contains(text, "gone") {
+				t.Errorf("%s still has %s", f.GetName(), text)
+			}
+		}
+	}
+}

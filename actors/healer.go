@@ -1,0 +1,410 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
+// business of helm; known here is to which module an object belongs. A second after a report it looks at what the
+// module has published: when its runs are over, and the object is still absent, the module runs again. While a run is
+// in progress, Helm may still apply the object, so the healer looks again later. Helm itself finds what is absent.
+type healer struct {
+	program *program
+	log     *slog.Logger
+	ctx     context.Context // ends with the program
+
+	releases map[string]*releaseState // by module
+	// owners are the modules of an object, by object; two charts may have the same one.
+	owners map[helm.Object][]string
+	states objectStates
+	seen   atomic.Pointer[objectNews] // what the watches have reported last, until objectsSeen is handled
+	timer  *time.Timer                // for the release that is due first
+	// shown are the releases with objects, by module; replaced, because it is published.
+	shown map[string]shownRelease
+	// assess makes the watches report the health of these objects again.
+	assess func(written []helm.Object)
+}
+
+// releaseState is what the healer stores about the release of a module, from its first run until it is switched off.
+type releaseState struct {
+	objects []helm.Object        // replaced, never changed: it is published
+	ends    map[helm.Object]bool // those of objects that end by themselves; true: they have
+	applied time.Time            // when objects became its objects
+	gone    map[helm.Object]bool // reported since Helm has applied them, or since the last heal
+	due     time.Time            // when gone is looked at; zero for never
+	heals   healHistory
+}
+
+// healDelay is how long a module waits after a report for others, so that one run heals them
+// all. Those of a prompt watch follow each other at once.
+const healDelay, promptHealDelay = time.Second, time.Millisecond
+
+func (h *healer) delay() time.Duration {
+	if h.program.PromptReleaseWatch {
+		return promptHealDelay
+	}
+	return healDelay
+}
+
+// healDue is sent by the timer.
+type healDue struct{}
+
+// newHealer makes the actor. Watches end with ctx.
+func newHealer(ctx context.Context, p *program) *healer {
+	return &healer{
+		program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{},
+		states: objectStates{}, shown: map[string]shownRelease{}, assess: func([]helm.Object) {},
+	}
+}
+
+// Receive implements actor.Actor.
+func (h *healer) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		h.watch(ctx.Self())
+	case objectsSeen:
+		h.objectsSeen(ctx)
+	case releaseApplied:
+		h.releaseApplied(ctx, msg)
+	case healDue:
+		h.healDue(ctx)
+	default:
+		unhandled(ctx, h.log)
+	}
+	h.publish(ctx)
+}
+
+// watch begins to watch the objects of releases. The functions are called from goroutines of
+// package helm, so they only send. Without a ReleaseWatch nothing is healed, and health is unknown.
+func (h *healer) watch(self *actor.PID) {
+	if h.program.ReleaseWatch == nil {
+		return
+	}
+	h.assess = h.program.ReleaseWatch.Watch(h.ctx, helm.News{
+		Gone:   func(o helm.Object) { h.note(self, objectNews{object: o, gone: true}) },
+		Health: func(o helm.Object, now helm.Health) { h.note(self, objectNews{object: o, health: now}) },
+	})
+}
+
+// objectGone notes that an object is gone, which is looked at a moment later, or later still if the object is
+// contested.
+func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
+	for _, name := range h.owners[o] {
+		r := h.releases[name]
+		r.gone[o] = true
+		if _, ends := r.ends[o]; ends {
+			r.ends[o] = true
+			continue
+		}
+		next := time.Now().Add(h.delay())
+		if recent, ok := r.heals[o]; ok && recent.next().After(next) {
+			next = recent.next()
+		}
+		if r.due.IsZero() || next.Before(r.due) { // the others are healed with the one that waits least
+			r.due = next
+		}
+	}
+	h.arm(ctx)
+}
+
+// exists notes that an object of which there is news is back.
+func (h *healer) exists(o helm.Object) {
+	for _, name := range h.owners[o] {
+		r := h.releases[name]
+		delete(r.gone, o)
+		if _, ends := r.ends[o]; ends {
+			r.ends[o] = false
+		}
+	}
+}
+
+// releaseApplied takes over the objects of a release as Helm has just written it; without any the release is
+// forgotten. A run waits for the answer: the health of its objects is published by then, and the module is not ready
+// with that of before (H25).
+func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
+	r := h.releases[msg.Module]
+	if r == nil {
+		r = &releaseState{gone: map[helm.Object]bool{}, heals: healHistory{}}
+	}
+	h.disown(msg.Module, r)
+	before := r.objects
+	if msg.Wrote || !slices.Equal(r.objects, msg.Objects) {
+		r.applied = time.Now()
+	}
+	r.objects, r.ends = msg.Objects, maps.Clone(msg.Ends)
+	for o := range r.ends { // what has just been written may have ended, too
+		r.ends[o] = r.ends[o] || r.gone[o] && !h.program.ReleaseWatch.Present(o)
+	}
+	r.heals.applied(msg.Objects, msg.Wrote)
+	if h.releases[msg.Module] = r; len(msg.Objects) == 0 {
+		delete(h.releases, msg.Module)
+	}
+	for _, o := range msg.Objects {
+		h.owners[o] = append(h.owners[o], msg.Module)
+	}
+	if msg.Wrote {
+		h.states.doubt(r.objects)
+		h.missing(ctx, before, r.objects)
+	}
+	h.report(msg.Module)
+	if msg.Wrote {
+		h.assess(r.objects)
+	}
+	if ctx.Sender() != nil {
+		h.publish(ctx) // before the answer
+		ctx.Respond(struct{}{})
+	}
+}
+
+// missing looks at what is new in a release and not there: it may have gone before it was known whose it is.
+func (h *healer) missing(ctx actor.Context, before, now []helm.Object) {
+	if h.program.ReleaseWatch == nil {
+		return
+	}
+	known := map[helm.Object]bool{}
+	for _, o := range before {
+		known[o] = true
+	}
+	for _, o := range now {
+		if !known[o] && !h.program.ReleaseWatch.Present(o) {
+			h.objectGone(ctx, o)
+		}
+	}
+}
+
+// disown removes a module from the owners of its objects. Afterwards reports about them no longer
+// concern it.
+func (h *healer) disown(module string, r *releaseState) {
+	for _, o := range r.objects {
+		others := slices.DeleteFunc(h.owners[o], func(name string) bool { return name == module })
+		if h.owners[o] = others; len(others) == 0 {
+			delete(h.owners, o)
+		}
+	}
+}
+
+// arm starts the timer for the release that is due first, or for the heals that are the first not to count any more.
+func (h *healer) arm(ctx actor.Context) {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	var times []time.Time
+	for _, r := range h.releases {
+		if !r.due.IsZero() {
+			times = append(times, r.due)
+		}
+		for _, recent := range r.heals {
+			times = append(times, recent.forgotten())
+		}
+	}
+	if len(times) > 0 {
+		h.timer = h.program.SendLater(ctx, time.Until(slices.MinFunc(times, time.Time.Compare)), healDue{})
+	}
+}
+
+// healDue heals the modules whose time has come, in their order: one cause, such as a namespace or a definition that is
+// deleted, may concern several, and a later module may need what an earlier one brings. Those whose time comes in a
+// moment are healed with them, and all wait for objects that are being deleted: with a definition, its objects go
+// first.
+func (h *healer) healDue(ctx actor.Context) {
+	if h.ctx.Err() != nil {
+		return
+	}
+	enabled, now := h.program.EnabledModules(), time.Now()
+	soon := now.Add(h.delay())
+	for name, r := range h.releases {
+		if r.heals.forgetOld(now) {
+			h.report(name)
+		}
+	}
+	if h.states.deleting(now) && !h.program.PromptReleaseWatch {
+		for _, r := range h.releases {
+			if !r.due.IsZero() && !r.due.After(soon) {
+				r.due = soon
+			}
+		}
+		h.arm(ctx)
+		return
+	}
+	var due []string
+	for name, r := range h.releases {
+		if !r.due.IsZero() && !r.due.After(soon) {
+			r.due, due = time.Time{}, append(due, name)
+		}
+	}
+	slices.SortFunc(due, func(a, b string) int { return cmp.Compare(slices.Index(enabled, a), slices.Index(enabled, b)) })
+	for _, name := range due {
+		status, _ := h.program.Inspector.Status(modulePath + name).(view.ModuleStatus)
+		switch r := h.releases[name]; {
+		case !slices.Contains(enabled, name), status.Maintenance != "",
+			status.Phase == view.Suspended, status.Phase == view.Deleting:
+			clear(r.gone) // the next run finds what is absent
+		case status.Phase == view.Ready:
+			h.heal(ctx, name, r)
+		default: // its run may apply them again
+			r.due = now.Add(h.delay())
+		}
+	}
+	h.arm(ctx)
+}
+
+// heal queues a run of the module if something that was reported is not surely back. While the API server is away, or
+// for a kind that may not be watched, that is unknown: Helm looks.
+func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
+	var absent []helm.Object
+	for _, o := range r.objects {
+		if _, ends := r.ends[o]; r.gone[o] && !ends && !h.program.ReleaseWatch.Exists(o) {
+			absent = append(absent, o)
+		}
+	}
+	clear(r.gone)
+	if len(absent) == 0 {
+		return
+	}
+	slices.SortFunc(absent, compareObjects)
+	h.program.Metrics.Modules.Absent(module, absent)
+	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(absent)}
+	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
+	for _, o := range absent {
+		h.healed(module, r.heals, o)
+	}
+	h.report(module)
+	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
+}
+
+func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }
+
+func describeObjects(gone []helm.Object) string {
+	if len(gone) == 1 {
+		return gone[0].String()
+	}
+	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
+}
+
+func (h *healer) publish(ctx actor.Context) {
+	status := view.HealerStatus{Objects: len(h.owners)}
+	for name, r := range h.releases {
+		if !r.due.IsZero() {
+			status.Incomplete = append(status.Incomplete, name)
+		}
+	}
+	slices.Sort(status.Incomplete) // a few of hundreds
+	watch, shown := h.program.ReleaseWatch, h.shown
+	h.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
+		s := status
+		s.Releases = map[string]view.ReleaseHealth{}
+		s.Monitored = func() map[string][]view.MonitoredObject { return monitored(shown) }
+		for name, r := range shown {
+			s.Releases[name] = r.ReleaseHealth
+		}
+		if watch != nil {
+			for _, k := range watch.WatchedKinds() {
+				s.Watches = append(s.Watches, view.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
+			}
+		}
+		return s
+	})
+}
+
+// monitored are the objects of releases, sorted, because Helm's order of installation says nothing to people.
+func monitored(shown map[string]shownRelease) map[string][]view.MonitoredObject {
+	all := map[string][]view.MonitoredObject{}
+	for name, r := range shown {
+		for _, o := range slices.SortedFunc(slices.Values(r.objects), compareObjects) {
+			all[name] = append(all[name], view.MonitoredObject{Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name})
+		}
+	}
+	return all
+}
+
+// healHistory are the recent heals of a release, by object. An object is contested when another client, or a hook,
+// deletes it again after each heal. Its heals then slow down: 5 s, 10 s … up to five minutes after the last one. When
+// it has stayed for a quiet period, earlier heals do not count any more.
+type healHistory map[helm.Object]recentHeals
+
+type recentHeals struct {
+	times int
+	last  time.Time // when it was healed, or Helm has applied it since
+}
+
+const (
+	// contestedFirstDelay and contestedLongestDelay bound the time between two heals of a contested object.
+	contestedFirstDelay   = 5 * time.Second
+	contestedLongestDelay = 5 * time.Minute
+	// quietPeriod is how long an object must stay, in addition to the delay of its next heal, until
+	// earlier heals do not count any more.
+	quietPeriod = time.Minute
+)
+
+func (l recentHeals) contested() bool { return l.times > allowedTurns }
+
+func (l recentHeals) delay() time.Duration {
+	return slowedDown(l.times, contestedFirstDelay, contestedLongestDelay)
+}
+
+// next is the earliest time of the next heal.
+func (l recentHeals) next() time.Time { return l.last.Add(l.delay()) }
+
+// forgotten is when it does not count any more.
+func (l recentHeals) forgotten() time.Time { return l.next().Add(quietPeriod) }
+
+// sentence says that an object is contested.
+func (h healHistory) sentence(o helm.Object) string {
+	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, h[o].times)
+}
+
+// healed is called when a run is queued that heals an object.
+func (h *healer) healed(module string, history healHistory, o helm.Object) {
+	recent := recentHeals{history[o].times + 1, time.Now()}
+	history[o] = recent
+	if recent.contested() {
+		text := history.sentence(o)
+		h.log.Warn("something else undoes each heal of a release: heals are slowed down",
+			"module", module, "contested", text, "next", recent.delay())
+		text = fmt.Sprintf("module %s: %s; it is healed at growing intervals", module, text)
+		h.program.Notify(kube.Notice{Warning: true, Reason: "HealFight", Message: text})
+	}
+}
+
+// applied drops what is no part of the release any more; the others must stay from now on.
+func (h healHistory) applied(release []helm.Object, wrote bool) {
+	for o, recent := range h {
+		switch {
+		case !slices.Contains(release, o):
+			delete(h, o)
+		case wrote:
+			h[o] = recentHeals{recent.times, time.Now()}
+		}
+	}
+}
+
+// forgetOld drops the heals of objects that have stayed, and reports whether there were some.
+func (h healHistory) forgetOld(now time.Time) bool {
+	before := len(h)
+	maps.DeleteFunc(h, func(_ helm.Object, l recentHeals) bool { return !now.Before(l.forgotten()) })
+	return len(h) < before
+}
+
+// contested has a sentence for each contested object.
+func (h healHistory) contested() (all []string) {
+	for _, o := range slices.SortedFunc(maps.Keys(h), compareObjects) {
+		if h[o].contested() {
+			all = append(all, h.sentence(o))
+		}
+	}
+	return all
+}

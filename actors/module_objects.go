@@ -1,0 +1,451 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"addon-operator/addons"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// moduleObjects writes what people are shown of each module into an object of kind Module, and
+// takes the requests of people from there (J14 to J17). Nothing depends on it: without the kind, or
+// the rights, it waits for them.
+//
+// Whoever publishes a status notes which module has changed (Program.Changed). Once a second, if
+// something was noted, the objects of these modules are compared with what they should be, and
+// those that differ are written.
+type moduleObjects struct {
+	program *program
+	ctx     context.Context // ends with the program
+
+	seen   map[string]kube.ModuleObject // as the watch, or the answer to a write, has shown them
+	listed bool                         // seen is complete: before that, an object that is not in it may exist
+	// wrote are the statuses that were written last, by module.
+	wrote map[string]wroteStatus
+	// requested are runs that people have requested, by module, until one that began later has ended.
+	requested map[string]time.Time
+	// handled are the last requests that were acted on, also while their status cannot be written (J16).
+	handled map[string]handledRequests
+	// later is when an object is tried again that could not be written; failed counts errors in a row.
+	later     map[string]time.Time
+	failed    int
+	suspended map[string]bool // by spec.suspend, as converge knows it
+	told      string          // why objects are not written, as it was logged
+	pause     time.Time       // no attempt before; zero for none
+}
+
+// wroteStatus is a status that was written, and what the API server has stored of it. They differ
+// where the definition of the kind in the cluster is older and drops fields; without this the same
+// status would be written each second.
+type wroteStatus struct{ want, stored string }
+
+type (
+	// modulesSeen has news of the objects.
+	modulesSeen struct{ news kube.ModuleNews }
+	// objectsDue has the noted modules compared, and lookAtObjects all of them.
+	objectsDue    struct{}
+	lookAtObjects struct{}
+	// handledRequests are values of the two annotations.
+	handledRequests struct{ run, retry string }
+)
+
+const (
+	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
+	// a hook that hangs, or the deadline of an object.
+	objectsLook = 30 * time.Second
+	// objectsBatch is after how long the other modules wait for the next comparison, so that what people ask for
+	// does not wait until hundreds of objects are written.
+	objectsBatch = 500 * time.Millisecond
+	// shortRun is how long a run must last to be shown: most find the release as it should be, and are no news.
+	shortRun = time.Second
+	// maxFailed is after how many failed writes in a row, each of another object, none is tried for a while.
+	maxFailed = 3
+)
+
+// New makes the actor; suspended are the modules that were suspended when the operator read them at the start.
+func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) actor.Actor {
+	return &moduleObjects{
+		program: p, ctx: ctx, seen: map[string]kube.ModuleObject{}, wrote: map[string]wroteStatus{}, requested: map[string]time.Time{},
+		handled: map[string]handledRequests{}, later: map[string]time.Time{},
+		suspended: maps.Clone(suspended),
+	}
+}
+
+// Receive implements actor.Actor.
+func (o *moduleObjects) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		o.begin(ctx.Self())
+	case modulesSeen:
+		o.learn(ctx, msg.news)
+	case objectsDue:
+		due := o.program.Changed.Take(o.wake(ctx.Self()))
+		o.compare(ctx, func(name string) bool { return due.All || due.Names[name] })
+	case lookAtObjects:
+		o.program.Changed.Note("")
+		o.lookLater(ctx.Self())
+	default:
+		unhandled(ctx, o.program.Log)
+	}
+}
+
+func (o *moduleObjects) begin(self *actor.PID) {
+	o.program.Changed.Take(o.wake(self))
+	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { o.send(self, modulesSeen{news}) })
+	o.lookLater(self)
+}
+
+// wake has what is noted compared.
+func (o *moduleObjects) wake(self *actor.PID) func() {
+	return func() { o.send(self, objectsDue{}) }
+}
+
+func (o *moduleObjects) lookLater(self *actor.PID) {
+	time.AfterFunc(objectsLook, func() { o.send(self, lookAtObjects{}) })
+}
+
+// send sends unless the program ends: timers and watches outlive the actor.
+func (o *moduleObjects) send(self *actor.PID, message any) {
+	if o.ctx.Err() == nil {
+		o.program.Send(self, message)
+	}
+}
+
+// learn takes over what the watch reports.
+func (o *moduleObjects) learn(ctx actor.Context, news kube.ModuleNews) {
+	switch {
+	case news.Absent != nil:
+		o.listed = false
+		o.tellAbsent(news.Absent)
+		return
+	case news.Listed:
+		o.listed, o.told, o.pause = true, "", time.Time{}
+		clear(o.seen)
+		for _, object := range news.All {
+			o.seen[object.Name] = object
+		}
+		o.program.Changed.Note("")
+	case news.Set != nil:
+		if old, ok := o.seen[news.Set.Name]; ok && !news.Set.Newer(old) {
+			return // it is what was written, or was overtaken by that
+		}
+		o.seen[news.Set.Name] = *news.Set
+		o.program.Changed.Note(news.Set.Name)
+	default:
+		delete(o.seen, news.Gone)
+		delete(o.wrote, news.Gone)
+		delete(o.handled, news.Gone)
+		delete(o.later, news.Gone)
+		o.program.Changed.Note(news.Gone)
+	}
+	o.tellSuspended(ctx)
+}
+
+// tellSuspended sends converge which modules are suspended, if that has changed. An object that is
+// gone is no order to resume (P1): it is created again as it was.
+func (o *moduleObjects) tellSuspended(ctx actor.Context) {
+	now := maps.Clone(o.suspended)
+	for name, object := range o.seen {
+		delete(now, name)
+		if object.Suspend {
+			now[name] = true
+		}
+	}
+	if !maps.Equal(now, o.suspended) {
+		o.suspended = now
+		ctx.Send(o.program.PID(convergePath), messages.SuspensionChanged{Names: maps.Clone(now)})
+	}
+}
+
+// tellAbsent logs once why there are no objects.
+func (o *moduleObjects) tellAbsent(err error) {
+	why := "forbidden"
+	if apierrors.IsNotFound(err) {
+		why = "missing"
+	}
+	if o.told == why {
+		return
+	}
+	o.told = why
+	if why == "missing" {
+		o.program.Log.Info("the kind Module does not exist in the cluster, so the state of modules is not shown in objects; to enable this, apply module-crd.yaml of the chart")
+		return
+	}
+	const fix = "allow the operator to get, list, watch, create and delete modules.addon-operator.io, and to patch their status, in its namespace; the chart does this"
+	o.program.Log.Warn("objects of kind Module cannot be used; modules are not shown there, and requests in them are ignored", "err", err, "fix", fix)
+	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
+}
+
+// compare writes the objects of the modules that are due, as far as they differ. After objectsBatch
+// it notes the rest again, so that a request of a person does not wait for hundreds of writes.
+func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
+	if !o.listed || time.Now().Before(o.pause) {
+		return // all are compared when they are listed, and after the pause
+	}
+	converge, _ := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
+	tree := o.program.Runs.Tree.Load()
+	if tree == nil {
+		return // nothing is known yet
+	}
+	differs := notInForce(tree.UnloadedModules(due)) // hundreds of directories each second would be read for one module that changes
+	modules := view.Modules(o.program.Inspector.Statuses(), o.program.Runs.Hanging(), differs, time.Now())
+	modules = o.withoutGone(modules, tree, converge)
+	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !due(m.Name) })
+	began := time.Now()
+	for i, m := range modules {
+		if o.ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > objectsBatch {
+			for _, rest := range modules[i:] {
+				o.program.Changed.Note(rest.Name)
+			}
+			return
+		}
+		if time.Now().Before(o.later[m.Name]) {
+			continue
+		}
+		err := o.show(ctx, m, converge)
+		if err == nil {
+			o.failed = 0
+			delete(o.later, m.Name)
+		} else if !o.goesOn(m.Name, err) {
+			return
+		}
+	}
+}
+
+// noKind is that an object cannot be created because its kind is not served.
+type noKind struct{ error }
+
+// Unwrap returns the cause.
+func (e noKind) Unwrap() error { return e.error }
+
+// goesOn reports whether the other objects are written after an error with one. What refuses a
+// single object, such as a webhook or a quota, must not delay the others. Without the kind or the
+// rights, or when nothing can be written, all wait.
+func (o *moduleObjects) goesOn(name string, err error) bool {
+	switch {
+	case o.ctx.Err() != nil:
+		return true // the loop looks
+	case errors.As(err, new(noKind)):
+		o.tellAbsent(err)
+		o.pause = time.Now().Add(objectsLook)
+		return false
+	case apierrors.IsNotFound(err): // it was deleted a moment ago
+		delete(o.seen, name)
+		o.program.Changed.Note(name)
+		return true
+	}
+	o.later[name] = time.Now().Add(objectsLook)
+	if o.failed++; o.failed < maxFailed {
+		o.program.Log.Warn("an object of kind Module cannot be written, will retry", "module", name, "err", err, "in", objectsLook)
+		return true
+	}
+	o.failed, o.pause = 0, time.Now().Add(objectsLook)
+	if kube.NoModuleObjects(err) {
+		o.tellAbsent(err)
+	}
+	return false
+}
+
+// gone is why a module without a directory is off.
+const gone = "its directory is gone"
+
+// withoutGone deletes the objects of modules whose directories are gone, and leaves these modules
+// out of what is written. An object stays, and says that the directory is gone, if a person has
+// created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before
+// the first converge is over.
+func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
+	there := map[string]bool{}
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
+		there[m.Name] = true
+	}
+	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !there[m.Name] })
+	if !converge.Ready || converge.Phase != view.ConvergeIdle {
+		return modules
+	}
+	shown := maps.Clone(o.seen)
+	for name := range o.suspended {
+		if _, exists := shown[name]; !exists { // its object was deleted: what keeps the release is created again
+			shown[name] = kube.ModuleObject{Name: name, Ours: true, Suspend: true}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		object := shown[name]
+		switch {
+		case there[name]:
+		case !object.Ours, object.Suspend, purgeHeld(converge, name), len(tree.Empty) > 0:
+			m := view.Module{Name: name, State: string(view.Disabled), Off: gone}
+			m.Phase = view.Disabled
+			if object.Suspend {
+				m.State, m.Maintenance = string(view.Suspended), values.Suspended
+			}
+			modules = append(modules, m)
+		default:
+			err := o.program.ModuleObjects.Delete(o.ctx, object)
+			if apierrors.IsConflict(err) {
+				continue // a person has changed it: the watch brings how it is now
+			}
+			if err != nil {
+				o.goesOn(name, err)
+				continue
+			}
+			delete(o.seen, name)
+			delete(o.wrote, name)
+		}
+	}
+	return modules
+}
+
+// purgeHeld reports whether the purge of a release is held back.
+func purgeHeld(converge view.ConvergeStatus, release string) bool {
+	return converge.HeldPurge != nil && slices.Contains(converge.HeldPurge.Releases, release)
+}
+
+// show writes the object of a module when it differs.
+func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
+	object, exists := o.seen[m.Name]
+	early := o.isEarly(m, object, converge)
+	if !exists && early {
+		return nil
+	}
+	if !exists {
+		var err error
+		if object, err = o.create(ctx, m.Name); err != nil {
+			return err
+		}
+	}
+	o.request(ctx, &object, m)
+	if early && handled(object) == handled(o.seen[m.Name]) {
+		return nil
+	}
+	// What spec asks for is observed when the module does it.
+	observed := object
+	if object.Suspend != (m.Maintenance == values.Suspended) {
+		observed.Generation = object.Status.ObservedGeneration
+	}
+	m.Gone, m.Requested = m.Off == gone && !object.Ours, o.runs(m)
+	if purgeHeld(converge, m.Name) {
+		m.PurgeHeld = converge.HeldPurge
+	}
+	status := Status(m, Facts{Object: observed, Namespace: o.program.Namespace, Hide: o.program.Secrets.Hide, Now: time.Now()})
+	want, stored := status.String(), o.seen[m.Name].Status.String()
+	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {
+		return nil
+	}
+	config, _ := o.program.Inspector.Status(configPath).(view.ConfigStatus)
+	status.ObservedConfig = config.Revision // alone it is no reason to write
+	now, err := o.program.ModuleObjects.Apply(o.ctx, m.Name, status)
+	if apierrors.IsInvalid(err) { // the same would be refused again
+		o.wrote[m.Name] = wroteStatus{want, stored}
+	}
+	if err != nil {
+		return err
+	}
+	o.wrote[m.Name] = wroteStatus{status.String(), now.Status.String()}
+	o.keep(ctx, object, now)
+	return nil
+}
+
+// isEarly reports whether what there is to show of a module is no news yet: its run has begun a moment ago, which is
+// looked at again, or this process has not run it, and an earlier one has written its object.
+func (o *moduleObjects) isEarly(m view.Module, object kube.ModuleObject, converge view.ConvergeStatus) bool {
+	if m.LastRun == nil {
+		return !converge.Ready && len(object.Status.Conditions) > 0 && m.Maintenance == ""
+	}
+	began := m.LastRun.Took == 0 && time.Since(m.LastRun.Began) < shortRun
+	if began {
+		o.program.Changed.Note(m.Name)
+	}
+	return began
+}
+
+// create creates the object of a module.
+func (o *moduleObjects) create(ctx actor.Context, module string) (kube.ModuleObject, error) {
+	created, err := o.program.ModuleObjects.Create(o.ctx, module, o.suspended[module])
+	switch {
+	case apierrors.IsNotFound(err):
+		return created, noKind{err}
+	case err == nil:
+		o.keep(ctx, created, created)
+	}
+	return created, err
+}
+
+// handled are the requests that the status of an object repeats.
+func handled(object kube.ModuleObject) handledRequests {
+	return handledRequests{object.Status.LastHandledRequestedAt, object.Status.LastHandledRetryRequestedAt}
+}
+
+// keep remembers the answer to a write. It may contain what people have changed since the object
+// was read; the watch brings that later, but as nothing new.
+func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
+	o.seen[now.Name] = now
+	if now.Generation != read.Generation || now.RequestedAt != read.RequestedAt || now.RetryRequestedAt != read.RetryRequestedAt {
+		o.program.Changed.Note(now.Name)
+	}
+	if now.Suspend != o.suspended[now.Name] {
+		o.tellSuspended(ctx)
+	}
+}
+
+// request does once what people have requested of a module by annotations (J16). A request to a
+// suspended module waits; others are served in every phase, because what a person wants to have retried may be what keeps
+// the first converge from its end. The values that were handled are kept in memory, too: their status may not be writable,
+// and the request must not be repeated then.
+func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
+	if object.Suspend || m.Maintenance == values.Suspended {
+		return
+	}
+	run, retry := object.RequestedAt, object.RetryRequestedAt
+	done := o.handled[m.Name]
+	if run == done.run && run != "" {
+		object.Status.LastHandledRequestedAt = run
+	}
+	if retry == done.retry && retry != "" {
+		object.Status.LastHandledRetryRequestedAt = retry
+	}
+	o.handled[m.Name] = handledRequests{run, retry}
+	fails := slices.ContainsFunc(m.Failing, func(f view.FailingTask) bool { return f.Hook == "" })
+	if run != "" && run != object.Status.LastHandledRequestedAt {
+		object.Status.LastHandledRequestedAt = run
+		o.program.Log.Info("a run is requested", "module", m.Name, "requestedAt", run)
+		switch {
+		case !m.Enabled: // there is nothing to run, unless a discovery that fails enables it
+			ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
+		case fails:
+			ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
+		default:
+			o.requested[m.Name] = time.Now()
+			o.program.Enqueue(ctx, false, o.program.NewTask(m.Name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand, Detail: "requestedAt " + run}))
+		}
+	}
+	if retry != "" && retry != object.Status.LastHandledRetryRequestedAt {
+		object.Status.LastHandledRetryRequestedAt = retry
+		o.program.Log.Info("a retry is requested", "module", m.Name, "retryRequestedAt", retry)
+		ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
+		ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
+	}
+}
+
+// runs reports whether a run that a person has requested has not ended. A run that began before the
+// request does not count.
+func (o *moduleObjects) runs(m view.Module) bool {
+	at, waits := o.requested[m.Name]
+	if waits && (!m.Enabled || m.LastRun != nil && !m.LastRun.Began.Before(at) && m.Phase == view.Ready) {
+		delete(o.requested, m.Name)
+		return false
+	}
+	return waits
+}

@@ -1,0 +1,217 @@
+package actors
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"addon-operator/messages/view"
+)
+
+// phases are the changes of phase that an actor may make: for each phase those that may follow it.
+type phases[P ~string] map[P][]P
+
+// Change logs that an actor goes from one phase to another. One that is not drawn is a bug, but what
+// leads to it has happened already: to refuse it would leave the actor in a phase in which it is not, and to
+// crash would interrupt all modules, again after each start if the same inputs lead to it. So it is reported,
+// and the actor goes on. Tests fail.
+func (all phases[P]) Change(log *slog.Logger, actor string, from, to P) {
+	if !slices.Contains(all[from], to) {
+		log.Error("bug: "+actor+" changes to a phase that is not allowed", "from", from, "to", to)
+		return
+	}
+	log.Debug(actor+" changes phase", "from", from, "to", to)
+}
+
+// list is the changes as "from to to".
+func (all phases[P]) list() (changes []string) {
+	for from, next := range all {
+		for _, to := range next {
+			changes = append(changes, fmt.Sprintf("%s to %s", from, to))
+		}
+	}
+	return changes
+}
+
+// Phases are the phases that may follow each phase. Off are disabled, waiting,
+// suspended and deleting: nothing but a delete runs then.
+//
+//	disabled -EnableModule-> waiting -RunModule-> starting -done-> ready
+//	ready -RunModule-> running -done-> ready
+//
+//	starting -SetModule-> suspended   running -SetModule-> suspended   ready -SetModule-> suspended
+//	waiting -SetModule-> disabled
+//
+//	suspended -DeleteModule-> deleting -done-> disabled
+//	disabled -DeleteModule-> deleting     (left by an earlier process, or forgotten before)
+//
+// A module that is forgotten, because its directory is gone or it is retired under maintenance, has
+// nothing left to undo. One that is resumed is forgotten and enabled again:
+//
+//	starting -forget-> disabled   running -forget-> disabled   ready -forget-> disabled   suspended -forget-> disabled
+func modulePhases() phases[view.Phase] {
+	return phases[view.Phase]{
+		view.Disabled:  {view.Waiting, view.Deleting},
+		view.Waiting:   {view.Starting, view.Disabled},
+		view.Starting:  {view.Ready, view.Suspended, view.Disabled},
+		view.Ready:     {view.Running, view.Suspended, view.Disabled},
+		view.Running:   {view.Ready, view.Suspended, view.Disabled},
+		view.Suspended: {view.Deleting, view.Disabled},
+		view.Deleting:  {view.Disabled},
+	}
+}
+
+// moduleLife is the phase of a module, and its maintenance.
+type moduleLife struct {
+	log   *slog.Logger
+	phase view.Phase
+	// maintenance is the mode (H15, values.Suspended, …), empty for none.
+	maintenance string
+	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
+	enabledHere bool
+	late        bool // runs that were in progress when the module was cleared may still report metrics
+}
+
+// leavesSeries reports, once, that the last of the runs has ended that outlived their module: Helm is
+// not cancelled, and a hook may succeed while it is being killed. What they have reported is to be
+// removed (I9), unless the module is enabled again: then the series are those of its new life.
+func (l *moduleLife) leavesSeries(runs int) bool {
+	if !l.late || runs > 0 {
+		return false
+	}
+	l.late = false
+	return l.phase == view.Disabled
+}
+
+// become is the only way to change the phase.
+func (l *moduleLife) become(to view.Phase) {
+	if l.phase == to {
+		return
+	}
+	modulePhases().Change(l.log, "module", l.phase, to)
+	if to == view.Waiting || to == view.Disabled {
+		l.enabledHere = to == view.Waiting
+	}
+	l.phase = to
+}
+
+// off reports whether the module may run nothing but a delete.
+func (l *moduleLife) off() bool {
+	return slices.Contains([]view.Phase{view.Disabled, view.Waiting, view.Suspended, view.Deleting}, l.phase)
+}
+
+// enabled reports whether the last discovery has enabled the module and it was not deleted since. A
+// release that an earlier process has left is deleted from the phase disabled, without having been
+// enabled in this one.
+func (l *moduleLife) enabled() bool {
+	return l.phase != view.Disabled && (l.phase != view.Deleting || l.enabledHere)
+}
+
+// started reports whether the start-up execution was finished once: later runs leave out onStartup
+// and Synchronizations (X13).
+func (l *moduleLife) started() bool { return l.phase == view.Running || l.phase == view.Ready }
+
+// convergePhase is where 'reload all modules' is.
+//
+//	created -Started-> starting -ReloadModules-> reloading -FinishReload-> idle
+//	idle -request-> requested -ReloadModules-> reloading
+//	reloading -request-> overtaken -ReloadModules-> reloading
+//	reloading -request-> postponed -FinishReload-> requested     (after three in a row)
+//	postponed -ReloadModules-> reloading     (the head of the one in progress fails)
+//	postponed -files-> overtaken     (global hooks have changed)
+//
+// In starting, requested, overtaken and postponed the task ReloadModules waits in the main queue, and one is enough (F9).
+// In reloading and postponed the steps of the reload are there. What is left of the steps of one that is overtaken is
+// dropped, and what has begun ends without effect (F10).
+type convergePhase string
+
+const (
+	created   convergePhase = "created"
+	starting  convergePhase = "starting"
+	idle      convergePhase = "idle"
+	requested convergePhase = "requested"
+	reloading convergePhase = "reloading"
+	overtaken convergePhase = "overtaken"
+	postponed convergePhase = "postponed"
+)
+
+// Phases are the changes of phase that are drawn above.
+func convergePhases() phases[convergePhase] {
+	return phases[convergePhase]{
+		created:   {starting},
+		idle:      {requested},
+		starting:  {reloading},
+		requested: {reloading},
+		overtaken: {reloading},
+		reloading: {idle, overtaken, postponed},
+		postponed: {requested, reloading, overtaken},
+	}
+}
+
+// become is the only way to change the phase. What is shown of all modules follows from it: a change that is due is not in
+// force (J14).
+func (r *reloads) become(to convergePhase) {
+	convergePhases().Change(r.log, "converge", r.phase, to)
+	r.phase = to
+	r.program.Changed.Note("")
+}
+
+// begun: the first reload has.
+func (p convergePhase) begun() bool { return p != created && p != starting }
+
+// shown is the phase as people see it.
+func (p convergePhase) shown() string {
+	switch p {
+	case created, starting:
+		return view.ConvergeStarting
+	case idle:
+		return view.ConvergeIdle
+	}
+	return view.ConvergeReloading
+}
+
+// monitorPhase is how far the watch of a binding is, and what is done with its events.
+//
+//	filling -synced-> filled -GetSnapshots-> showing -SynchronizationEnded-> open
+//	showing -SynchronizationEnded-> filled     (the hook has failed)
+//
+// Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing
+// they are held. In open they become tasks. In each phase the snapshot, or what is held, may become too large:
+//
+//	filling -overflow-> tooLarge     filled -overflow-> tooLarge     open -overflow-> tooLarge
+//	showing -overflow-> tooLarge     tooLarge -watchAgain-> filling
+type monitorPhase string
+
+const (
+	filling  monitorPhase = "filling"
+	filled   monitorPhase = "filled"
+	showing  monitorPhase = "showing"
+	open     monitorPhase = "open"
+	tooLarge monitorPhase = "tooLarge"
+)
+
+// Phases are the changes of phase that are drawn above.
+func monitorPhases() phases[monitorPhase] {
+	return phases[monitorPhase]{
+		filling:  {filled, tooLarge},
+		filled:   {showing, tooLarge},
+		showing:  {filled, open, tooLarge},
+		open:     {tooLarge},
+		tooLarge: {filling},
+	}
+}
+
+// monitorLife is the phase of a monitor.
+type monitorLife struct {
+	log   *slog.Logger
+	phase monitorPhase
+}
+
+// become is the only way to change the phase.
+func (l *monitorLife) become(to monitorPhase) {
+	monitorPhases().Change(l.log, "monitor", l.phase, to)
+	l.phase = to
+}
+
+// isFilled: the snapshot was complete once, and was not too large since.
+func (l *monitorLife) isFilled() bool { return l.phase != filling && l.phase != tooLarge }

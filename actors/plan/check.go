@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"addon-operator/addons"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
+
+// ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
+// with the static values below them: every violation at once. What is broken in the tree itself is
+// not checked further. Warnings name keys that belong to no module.
+//
+// It is stricter than the start of an operator: no flags of hooks and no answers of scripts are
+// known, so each enabled script counts as saying true.
+func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) error {
+	sections, staticErr := Sections(tree)
+	// A module that does not load, and one whose static values are not valid, gets an empty section
+	// without a schema: its keys are known ones, and its values are not checked.
+	for _, m := range tree.Broken {
+		sections[m.Key] = nil
+	}
+	for key, section := range sections {
+		if section == nil {
+			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
+		}
+	}
+	enabling := Enabling{Scripts: map[string]bool{}} // each script may say true
+	doc, err := Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
+	for _, w := range UnknownKeys(doc, values.Document{}, sections) {
+		warn.Warn(w.Text, w.Attrs...)
+	}
+	return errors.Join(staticErr, err) // nil if both are
+}
+
+// Charts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json
+// of their charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not
+// checked further.
+func CheckCharts(tree *addons.Tree, data, secret map[string]string) error {
+	enabling := Enabling{Scripts: map[string]bool{}}
+	var doc values.Document
+	sections, refused := Sections(tree)
+	if refused == nil {
+		doc, refused = Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
+	}
+	var errs []error
+	for _, m := range tree.Modules {
+		if refused == nil && enabling.Concerns(m, doc.Flags) && Hookless(tree.Global, tree.Modules, m.Key) {
+			errs = append(errs, chartTakes(m, sections, doc))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// chartTakes is Charts for one module. What does not load is a problem of the module, which Tree reports.
+func chartTakes(m addons.Module, sections map[string]*values.Section, doc values.Document) error {
+	global, own := Fitting(sections[values.GlobalKey], doc), Fitting(sections[m.Key], doc)
+	if !charts.Exists(m.Dir) || global == nil || own == nil {
+		return nil
+	}
+	chart, _ := (&charts.Cache{}).Load(ChartModule(m))
+	if chart == nil {
+		return nil
+	}
+	if err := chart.Validate(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}); err != nil {
+		return fmt.Errorf("values of module %s: chart in %s: %w", m.Name, m.Shown(m.Dir), err)
+	}
+	return nil
+}
+
+// Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).
+func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
+	doc, err := values.ParseConfigMap(data)
+	enabling := Enabling{Scripts: map[string]bool{}}
+	for _, m := range tree.Modules {
+		if err == nil && !enabling.Concerns(m, doc.Flags) {
+			n++
+		}
+	}
+	return n
+}
+
+// Tree says what is wrong in a tree with which an operator starts all the same, without the module,
+// the script or the hook that was meant (J12), or with a chart that cannot be installed (H21).
+// Hooks are looked at and not run: what is wrong with their
+// configuration is not found.
+func CheckTree(tree *addons.Tree) error {
+	var errs []error // nil ones among them do not count
+	for _, problem := range tree.Problems {
+		errs = append(errs, errors.New(problem))
+	}
+	look := func(dir, prefix string, scope hooks.Scope) {
+		_, skipped, err := hooks.Find(dir, prefix, scope)
+		errs = append(errs, err)
+		for _, file := range skipped {
+			errs = append(errs, UnusedError{file})
+		}
+	}
+	if tree.Global.HooksDir != "" { // else the global directory could not be loaded, which is another error
+		look(tree.Global.HooksDir, "", hooks.Global)
+	}
+	var cache charts.Cache
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
+		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
+		if charts.Exists(m.Dir) {
+			_, err := cache.Load(ChartModule(m))
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// UnusedError is about a file that looks like a hook and is none.
+type UnusedError struct{ hooks.Unused }
+
+// Error implements error.
+func (e UnusedError) Error() string { return e.String() }

@@ -1,0 +1,189 @@
+package plan
+
+import (
+	"slices"
+)
+
+// Request asks what the operator would do.
+type Request struct {
+	// Proposed is the data of a ConfigMap that would replace the one in force; nil leaves
+	// that one.
+	Proposed map[string]string `json:"proposed"`
+	// Secrets shows the values of Secrets.
+	Secrets bool `json:"secrets,omitempty"`
+}
+
+// Plan is what the operator would do, in the order in which it would do it.
+type Plan struct {
+	// Refused says why the proposed ConfigMap would be refused as a whole; then nothing
+	// would be done.
+	Refused string `json:"refused,omitempty"`
+	// Notes say what the plan could not know.
+	Notes   []string `json:"notes,omitempty"`
+	Modules []Module `json:"modules"`
+	Summary Summary  `json:"summary"`
+}
+
+// The steps of a module in a plan.
+const (
+	StepStart = "start" // enabled, and not running yet
+	StepRun   = "run"   // enabled and running; its release may be upgraded
+	StepStop  = "stop"  // disabled: its release is deleted
+	StepPurge = "purge" // a release without a module directory
+	StepKeep  = "keep"  // suspended (H27); or would be stopped or purged, but is under maintenance (H15), or held back (P1)
+)
+
+// Adopted is Module.Release of a module that takes over what Helm has installed, without a
+// revision.
+const Adopted = "adopted"
+
+// Module is what would be done with one module, or with one release.
+type Module struct {
+	Module string `json:"module"`
+	Step   string `json:"step"`
+	// Why names who or what has enabled or disabled it.
+	Why string `json:"why"`
+	// Release is what Helm would do (installed, upgraded, adopted, skipped, uninstalled), and
+	// Reason why; both are empty without a chart.
+	Release string `json:"release,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// HookValues: values that hooks set are "unknown", because its hooks have not run;
+	// "remembered" from their last runs; empty when there are no hooks.
+	HookValues string `json:"hookValues,omitempty"`
+	// Notes say what else would happen, or could not be tried.
+	Notes   []string `json:"notes,omitempty"`
+	Objects []Object `json:"objects,omitempty"`
+	// Error is why it would fail.
+	Error string `json:"error,omitempty"`
+	// Confirm is the text that allows an upgrade that would be held back; empty for none.
+	Confirm string `json:"confirm,omitempty"`
+	// Unknown is why the outcome for its release cannot be predicted: values are missing
+	// that its hooks, which have not run, may set.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// What is known of the values that hooks set.
+const (
+	HookValuesUnknown    = "unknown"
+	HookValuesRemembered = "remembered"
+)
+
+// Object is what would happen to one object.
+type Object struct {
+	Object string `json:"object"`
+	Verb   string `json:"verb"` // create, change, delete
+	Note   string `json:"note,omitempty"`
+	// Fields are the paths that change, empty for objects that come or go.
+	Fields []string `json:"fields,omitempty"`
+	// Diff is a unified diff of the object as YAML.
+	Diff string `json:"diff,omitempty"`
+}
+
+// Summary counts.
+type Summary struct {
+	Start     int `json:"start"`
+	Upgrade   int `json:"upgrade"` // running modules whose release would be installed or upgraded
+	Stop      int `json:"stop"`
+	Purge     int `json:"purge"`
+	Keep      int `json:"keep"`
+	Adopt     int `json:"adopt"` // modules that take over a release of Helm as it is; they may be among those to start
+	Unchanged int `json:"unchanged"`
+	Failing   int `json:"failing"`
+	Unknown   int `json:"unknown"`
+	Create    int `json:"objectsToCreate"`
+	Change    int `json:"objectsToChange"`
+	Delete    int `json:"objectsToDelete"`
+}
+
+// Touches reports whether a module would be touched: started, stopped, or its release
+// changed, as far as that is known.
+func (m Module) Touches() bool {
+	switch m.Step {
+	case StepKeep:
+		return false
+	case StepRun:
+		return m.Release != "" && m.Release != "skipped" || m.Unknown != ""
+	}
+	return true
+}
+
+// Changes reports whether anything would be done.
+func (p Plan) Changes() bool {
+	return slices.ContainsFunc(p.Modules, Module.Touches)
+}
+
+// Count fills the summary.
+func (p *Plan) Count() {
+	s := Summary{}
+	for _, m := range p.Modules {
+		if m.Error != "" {
+			s.Failing++
+		}
+		if m.Unknown != "" {
+			s.Unknown++
+		}
+		if m.Release == Adopted {
+			s.Adopt++
+		}
+		switch {
+		case m.Step == StepStart:
+			s.Start++
+		case m.Step == StepStop:
+			s.Stop++
+		case m.Step == StepPurge:
+			s.Purge++
+		case m.Step == StepKeep:
+			s.Keep++
+		case m.Unknown != "":
+		case m.Release == Adopted:
+		case m.Touches():
+			s.Upgrade++
+		case m.Error == "":
+			s.Unchanged++
+		}
+		for _, o := range m.Objects {
+			switch o.Verb {
+			case "create":
+				s.Create++
+			case "change":
+				s.Change++
+			case "delete":
+				s.Delete++
+			}
+		}
+	}
+	p.Summary = s
+}
+
+// RenderRequest selects what a render contains.
+type RenderRequest struct {
+	// Diff compares with the deployed release. Broken shows the text that templates made
+	// even when it cannot be read. Secrets shows those; without it they are hidden, and so
+	// is text that cannot be read.
+	Diff, Broken, Secrets bool
+	// Since is the revision that Diff compares with; 0 is the deployed one.
+	Since int
+}
+
+// Rendered is what the chart of a module makes of its values now. Secrets are hidden,
+// unless they were asked for.
+type Rendered struct {
+	Module string `json:"module"`
+	// Text is the manifest: YAML documents in the order Helm applies them.
+	Text string `json:"-"`
+	// Objects are the same as data.
+	Objects []any `json:"objects"`
+	// Revision is that of the deployed release which Changes compare with; 0: there is none.
+	Revision int `json:"deployedRevision,omitempty"`
+	// Changes are what differs from the deployed release, when that was asked for.
+	Changes []ObjectDiff `json:"changes,omitempty"`
+}
+
+// ObjectDiff is one object that differs from the deployed release.
+type ObjectDiff struct {
+	// Object is "Kind namespace/name"; Action is added, changed or removed.
+	Object string `json:"object"`
+	Action string `json:"action"`
+	// Diff of the YAML of the object in unified form.
+	Diff string `json:"diff"`
+}

@@ -1,0 +1,45 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"addon-operator/actors/plan"
+)
+
+// What counts as a change decides the exit code of the command.
+func TestPlanCounts(t *testing.T) {
+	p := plan.Plan{Modules: []plan.Module{
+		{Module: "a", Step: plan.StepRun, Release: "skipped"}, {Module: "b", Step: plan.StepRun}, {Module: "c", Step: plan.StepKeep},
+	}}
+	if p.Count(); p.Changes() || p.Summary != (plan.Summary{Unchanged: 2, Keep: 1}) {
+		t.Errorf("nothing to do: changes %v, %+v", p.Changes(), p.Summary)
+	}
+	p.Modules = append(p.Modules,
+		plan.Module{Module: "d", Step: plan.StepRun, Release: "upgraded", Objects: []plan.Object{{Verb: "create"}, {Verb: "change"}, {Verb: "delete"}}},
+		plan.Module{Module: "e", Step: plan.StepStart}, plan.Module{Module: "p", Step: plan.StepStop},
+		plan.Module{Module: "g", Step: plan.StepPurge}, plan.Module{Module: "h", Step: plan.StepRun, Error: "no"},
+		plan.Module{Module: "i", Step: plan.StepRun, Unknown: "values"},
+	)
+	want := plan.Summary{Start: 1, Upgrade: 1, Stop: 1, Purge: 1, Keep: 1, Unchanged: 2, Failing: 1, Unknown: 1, Create: 1, Change: 1, Delete: 1}
+	if p.Count(); !p.Changes() || p.Summary != want {
+		t.Errorf("changes %v, %+v, want %+v", p.Changes(), p.Summary, want)
+	}
+	p.Modules = p.Modules[len(p.Modules)-1:]
+	if p.Count(); !p.Changes() || p.Summary != (plan.Summary{Unknown: 1}) {
+		t.Errorf("what cannot be predicted is no promise that nothing happens: %+v", p.Summary)
+	}
+}
+
+// P1: the command that allows an upgrade is not cut off an Event, however many objects there are and however long
+// their names.
+func TestHeldUpgrade(t *testing.T) {
+	if got, want := plan.HeldUpgrade([]string{"A a", "B b"}, "W", "C"), "the upgrade is held back, because W: A a, B b; to allow it: C"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	long := strings.Repeat("n", 300)
+	got := plan.HeldUpgrade([]string{long, long, long}, "W", "C")
+	if !strings.HasSuffix(got, " and 2 more; to allow it: C") || len(got) > 500 {
+		t.Errorf("got %q", got)
+	}
+}

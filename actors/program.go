@@ -1,0 +1,442 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
+	"golang.org/x/sync/semaphore"
+
+	"addon-operator/actors/plan"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// outside is how many runs and deletes may go on outside of their queues at a time, or more with more parallel modules.
+const outside = 4
+
+// program is what all actors share. After the start only its atomic fields change, each by the one
+// actor that is named next to it, so that every goroutine may read it.
+type program struct {
+	*supervisor.System
+	World
+	Runs  *Shared
+	Loads *semaphore.Weighted // of modules that load their hooks at the same time
+	Out   *semaphore.Weighted // of runs and deletes that go on outside of their queues
+
+	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
+	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
+	Global  atomic.Pointer[values.Section]
+	Enabled atomic.Pointer[[]string]
+
+	// Loops and Changed synchronise themselves: several actors, runs and pages use them.
+	Loops   loops
+	Changed changedModules
+	// SecretOff: the Secret with values is not read or written; set once, before the root is spawned.
+	SecretOff atomic.Bool
+}
+
+// New makes what the actors of a system share.
+func newProgram(system *supervisor.System, w World) *program {
+	if w.Secrets == nil {
+		w.Secrets = &Secrets{}
+	}
+	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
+	p.Runs = newShared(w.Services, p.Notify)
+	return p
+}
+
+// EnabledModules are those that the last discovery has enabled, in the order of modules; nil before
+// the first one. The list must not be changed.
+func (p *program) EnabledModules() []string {
+	if names := p.Enabled.Load(); names != nil {
+		return *names
+	}
+	return nil
+}
+
+// notInForce says of each owner what has changed on disk and is not in force yet, given what a tree has not loaded.
+func notInForce(unloaded map[string]string) map[string]string {
+	differs := map[string]string{}
+	for name, what := range unloaded {
+		name = cmp.Or(name, messages.GlobalHooks)
+		differs[name] = fmt.Sprintf("%s; the change takes effect at the next reload of all modules", what)
+	}
+	return differs
+}
+
+// World is all that the actors can touch outside their mailboxes. Package cmd/operator and testkit
+// fill it; nothing in it is changed afterwards.
+type World struct {
+	Services
+	ConfigMap ConfigMap
+	// Secret is the Secret with values, the layer above the ConfigMap (D40); nil for none.
+	Secret Secret
+	// Secrets are the texts that are never shown; nil for a set of its own.
+	Secrets *Secrets
+	// ModuleObjects may be nil: then no objects show how modules are doing (J14).
+	ModuleObjects ModuleObjects
+	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
+	LastValid LastValid
+	// ReleaseWatch may be nil: then releases are not healed.
+	ReleaseWatch ReleaseWatch
+	// PromptReleaseWatch: ReleaseWatch reports each change before the call that makes it returns, as in
+	// scenarios. So the healer does not gather reports.
+	PromptReleaseWatch bool
+	// Notices may be nil: then there are no Events.
+	Notices notices
+	// Renderer may be nil: then charts cannot be rendered on request.
+	Renderer plan.Renderer
+	// Drift is what happens to objects that others changed: messages.DriftReport,
+	// messages.DriftCorrect, or empty for no check. DriftPeriod is the time between two checks of a
+	// module; 0 is five minutes.
+	Drift       string
+	DriftPeriod time.Duration
+	// Watch begins to watch objects. It returns at once; notify and synced are called from
+	// one goroutine in order (kube.Watcher.Watch).
+	Watch func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
+	// AllowPurge lets every purge through without a person (P1).
+	AllowPurge bool
+	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
+	Namespace, ConfigMapName string
+	// Isolate parks a module whose run or delete has failed, or has lasted a minute: it goes on outside of the queue
+	// main, and the other modules continue (F19). Without it the failing run stays the head of main (seed 001).
+	Isolate bool
+	// Disk begins to watch the directories of modules and global hooks, and calls notify when
+	// something there may have changed. If it is nil, a reload alone compares them (P8).
+	Disk func(ctx context.Context, notify func())
+	// Leadership returns who leads among several replicas; nil when this one is alone.
+	Leadership func() view.Leadership
+	// Dispatcher runs the mailboxes; nil for goroutines.
+	Dispatcher actor.Dispatcher
+	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.
+	Crashed func()
+	// Observe is called with each message before its actor handles it, and returns what to call
+	// afterwards. asked says that a run waits for the answer. Optional.
+	Observe func(actor *actor.PID, message any, asked bool) (handled func())
+	// SnapshotLimit is how many bytes the snapshot of one binding may take. 0 means no limit.
+	SnapshotLimit int
+	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
+	Backoff func() backoff.BackOff
+}
+
+// ReleaseWatch reports what others do to objects of releases (H13). Package helm implements it.
+type ReleaseWatch interface {
+	// Watch returns at once; it is called once, before the first Apply. The returned function makes
+	// it report the health of objects that were just written again, although their watches may have
+	// shown nothing new.
+	Watch(ctx context.Context, news helm.News) (assess func(written []helm.Object))
+	// The others look into memory. What they do not know, as while the API server is away, is Present and does not
+	// Exist.
+	Present(o helm.Object) bool
+	Exists(o helm.Object) bool
+	WatchedKinds() []kube.WatchedKind
+}
+
+// ConfigMap is the ConfigMap that holds the values of users (D10).
+type ConfigMap interface {
+	Read(ctx context.Context) (kube.ConfigMap, error)
+	Watch(ctx context.Context, notify func(kube.ConfigMap))
+	// Write sets keys; nil removes one. base holds the texts that the caller has seen: if another
+	// client has changed one of these keys since, nothing is written and the error is
+	// kube.ErrConflict.
+	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
+	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
+}
+
+// Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).
+// Config watches it, validates both together, and writes to it what hooks patch at paths that a
+// schema marks with x-secret (D41). It has the form of the ConfigMap. Package kube implements it;
+// Read fails with kube.ErrForbidden when the operator may not read it.
+type Secret interface {
+	// The methods are as those of ConfigMap. Errors and logs must not quote the contents.
+	Read(ctx context.Context) (kube.ConfigMap, error)
+	Watch(ctx context.Context, notify func(kube.ConfigMap))
+	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+}
+
+// LastValid keeps the last valid contents of the ConfigMap and of the Secret with values, for a
+// start with one that is not valid (P3).
+type LastValid interface {
+	// Read returns nil when nothing was kept yet, and [kube.ErrNotLastValid] for what is not
+	// the operator's.
+	Read(ctx context.Context) (*kube.LastValid, error)
+	// Write writes only what differs from what is kept.
+	Write(ctx context.Context, v kube.LastValid) error
+	// String names the place.
+	String() string
+}
+
+// ModuleObjects are the objects of kind Module. Package kube implements it.
+type ModuleObjects interface {
+	// Read lists them; there are none without the kind. Without the right, its error is of reason Forbidden.
+	Read(ctx context.Context) ([]kube.ModuleObject, error)
+	// Watch returns at once; notify is called from one goroutine.
+	Watch(ctx context.Context, notify func(kube.ModuleNews))
+	Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error)
+	Apply(ctx context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error)
+	// Delete deletes an object in the state that was read; the error of one that has changed since is of reason Conflict.
+	Delete(ctx context.Context, read kube.ModuleObject) error
+}
+
+// Watch is a running watch with its snapshot. Package kube implements it.
+type Watch interface {
+	Snapshot() (objects []kube.Object, seq uint64)
+	State() kube.WatchState
+	Stop()
+}
+
+// notices shows people in the cluster what they must know, where they look first: as
+// Kubernetes Events. It returns at once. Package kube implements it.
+type notices interface{ Record(n kube.Notice) }
+
+// Owner is the address of an owner of tasks.
+func (p *program) Owner(name string) *actor.PID { return p.PID(ownerPath(name)) }
+
+// NewTask makes a task for the main queue.
+func (p *program) NewTask(owner string, w messages.Work, cause messages.Cause) messages.Task {
+	return p.Runs.Tasks.New(owner, w, cause)
+}
+
+// Enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues
+// come and go, so their tasks take the way through the root, which spawns a queue when it must. All
+// tasks of one sender for one queue take the same way, so their order is kept.
+func (p *program) Enqueue(from sender, head bool, tasks ...messages.Task) {
+	for len(tasks) > 0 {
+		queue, n := tasks[0].Queue, 1
+		for n < len(tasks) && tasks[n].Queue == queue {
+			n++
+		}
+		to := p.PID(Root)
+		if queue == messages.MainQueue {
+			to = p.PID(queuePath + queue)
+		}
+		from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
+		tasks = tasks[n:]
+	}
+}
+
+// NameQueues has the queues begin that hooks name, so that lists show them from then on.
+func (p *program) NameQueues(from sender, found []hooks.Hook) {
+	for _, name := range hooks.Queues(found) {
+		from.Send(p.PID(Root), messages.Enqueue{Queue: name})
+	}
+}
+
+// sender is the part of an actor's context, or of the system, that sends.
+type sender interface {
+	Send(to *actor.PID, message any)
+}
+
+// taskEnded notifies the queue that it need not wait for a task any more: nothing of it runs, or it is
+// parked.
+func taskEnded(ctx sender, t messages.Task, queue *actor.PID) {
+	ctx.Send(queue, messages.TaskDone{ID: t.ID})
+}
+
+// refuse ends a task that is not executed. The queue is the sender, so this works only while
+// ExecuteTask is handled.
+func refuse(ctx actor.Context, t messages.Task) { taskEnded(ctx, t, ctx.Sender()) }
+
+// errNoSuchWork reports a bug: a task was sent to an owner that cannot do it.
+var errNoSuchWork = errors.New("bug: this owner cannot do this work")
+
+// unhandled is the last case of every actor. The messages of the library's own lifecycle need no
+// handling; any other message here is a bug. testkit fails a test that logs it.
+func unhandled(ctx actor.Context, log *slog.Logger) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:
+	default:
+		log.Error("bug: actor has no handler for a message", "actor", ctx.Self().Id, "message", typeName(msg))
+	}
+}
+
+func typeName(v any) string { return reflect.TypeOf(v).String() }
+
+// SendLater sends an actor a message of its own after a delay. A message that is on its way already arrives although the
+// timer is stopped.
+func (p *program) SendLater(ctx actor.Context, in time.Duration, message any) *time.Timer {
+	self := ctx.Self()
+	return time.AfterFunc(in, func() { p.Send(self, message) })
+}
+
+// changedModules are those whose objects are to be compared. All actors note them, in the middle of
+// their handlers, so noting must not block and must not cost a message each time.
+type changedModules struct{ noted supervisor.Shared[changes] }
+
+// notePause is the shortest time between two writes of an object.
+const notePause = time.Second
+
+// changes is what was noted.
+type changes struct {
+	wake  func()          // nil: no one looks
+	Names map[string]bool // not written to
+	All   bool
+}
+
+// Note marks a module for the next comparison; an empty name stands for all. The first note after a
+// comparison starts the timer, which all later ones share.
+func (c *changedModules) Note(name string) {
+	var wake func()
+	c.noted.Change(func(now changes) changes {
+		wake = nil
+		if now.wake == nil || now.All || now.Names[name] {
+			return now
+		}
+		if len(now.Names) == 0 {
+			wake = now.wake // what is noted later comes with it
+		}
+		if now.All = name == ""; !now.All {
+			now.Names = maps.Clone(now.Names)
+			now.Names[name] = true
+		}
+		return now
+	})
+	if wake != nil {
+		time.AfterFunc(notePause, wake)
+	}
+}
+
+// Take returns what was noted since the last time, and begins again. From then on wake is called
+// for what is new.
+func (c *changedModules) Take(wake func()) (taken changes) {
+	c.noted.Change(func(now changes) changes {
+		taken = now
+		return changes{wake: wake, Names: map[string]bool{}}
+	})
+	return taken
+}
+
+// Notify shows a notice, if there are Events. Secrets are hidden in it here, so that no caller can
+// forget that.
+func (p *program) Notify(n kube.Notice) {
+	if p.Notices != nil {
+		n.Message = hooks.Printable(p.Secrets.Hide(n.Message))
+		p.Notices.Record(n)
+	}
+}
+
+// ConfirmCommand is the command by which a person allows deletions that are held back (P1).
+func (p *program) ConfirmCommand(value string) string {
+	return fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s",
+		p.Namespace, p.ConfigMapName, kube.ConfirmPurgeAnnotation, value)
+}
+
+// A task that fails noticeAfter times, half a minute after it began, does not recover by
+// itself. From then on it is reported again every noticeAgain attempts, ten minutes.
+const (
+	noticeAfter = 4
+	noticeAgain = 20
+)
+
+// NoticeFailure reports a task that keeps failing.
+func (p *program) NoticeFailure(t messages.Task, a supervisor.Attempt) {
+	if a.Final || a.Number < noticeAfter || (a.Number-noticeAfter)%noticeAgain != 0 {
+		return
+	}
+	p.Notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is retried: %s", t, ForEverybody(a.Err))})
+}
+
+// NoticeEnd reports the success of a task whose failure was reported.
+func (p *program) NoticeEnd(t messages.Task, failed view.FailingTask, outcome supervisor.Outcome) {
+	if outcome == supervisor.Done && failed.Attempts >= noticeAfter {
+		p.Notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
+	}
+}
+
+// reasonOf is the word for what happened to a task.
+func reasonOf(t messages.Task, what string) string {
+	switch t.Work.(type) {
+	case messages.RunModule:
+		return "Module" + what
+	case messages.DeleteModule:
+		return "ModuleDeletion" + what
+	case messages.RunHook, messages.SynchronizeHook:
+		return "Hook" + what
+	}
+	return "Reload" + what
+}
+
+// public are the errors that know what everybody may read of them.
+type public interface {
+	error
+	Public() string
+}
+
+// ForEverybody is what an error says that may be read by whoever may see the namespace. Only an error that knows what
+// that is says anything: the output of hooks, and texts of charts and of the API server, may hold values. It is
+// the one place where the text of a failure is made for Events and objects of kind Module (J9, J14).
+func ForEverybody(err error) string {
+	known, ok := errors.AsType[public](err)
+	switch {
+	case !ok:
+		return "the log and 'addon-operator queue list' have the details"
+	case known.Public() == known.Error():
+		return known.Error()
+	}
+	return known.Public() + "; the log and 'addon-operator why' have the details"
+}
+
+// Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
+// Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows none.
+type Secrets struct{ now supervisor.Shared[secrets] }
+
+// secrets are those of one moment.
+type secrets struct {
+	hider *values.Hider
+	known map[string][]string // by who knows them
+	past  []string            // what was replaced: a release or an error may still have it
+}
+
+// maxPast bounds how many texts are remembered that were replaced.
+const maxPast = 1000
+
+// Know replaces the texts of one source.
+func (s *Secrets) Know(who string, texts []string) {
+	s.now.Change(func(now secrets) secrets {
+		before := now.known[who]
+		if slices.Equal(before, texts) {
+			return now
+		}
+		next := secrets{known: map[string][]string{}, past: slices.Clone(now.past)}
+		maps.Copy(next.known, now.known)
+		next.known[who] = texts
+		all := map[string]bool{}
+		for _, list := range next.known {
+			for _, text := range list {
+				all[text] = true
+			}
+		}
+		for _, text := range before {
+			if !all[text] && !slices.Contains(next.past, text) {
+				next.past = append(next.past, text)
+			}
+		}
+		if surplus := len(next.past) - maxPast; surplus > 0 {
+			next.past = slices.Delete(next.past, 0, surplus)
+		}
+		next.hider = values.NewHider(append(slices.Collect(maps.Keys(all)), next.past...))
+		return next
+	})
+}
+
+// Hide gives a text without them.
+func (s *Secrets) Hide(text string) string { return s.Hider().Text(text) }
+
+// Hider hides them in trees.
+func (s *Secrets) Hider() *values.Hider { return s.now.Get().hider }

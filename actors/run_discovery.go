@@ -1,0 +1,429 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// getDiscovery asks converge for what a discovery would begin with. It answers [discovery].
+type getDiscovery struct{}
+
+// discovery is the input of a DiscoverModules task, which converge hands over before each attempt, and, completed, its
+// result. No one writes to the maps of the input, and their fields in converge are replaced.
+type discovery struct {
+	// Reload is what converge knows; in the result, with the tree, the enabled modules and the verdicts of this discovery.
+	plan.Reload
+	Config  map[string]bool // flags in the ConfigMap, by flag key
+	Dynamic map[string]bool // flags of global hooks, by flag key (D25)
+	// Suspended are the modules, and releases, that people have suspended (H27).
+	Suspended map[string]bool
+	// List asks for the releases in the cluster: once at the start, and when the set of
+	// module directories has changed (E10).
+	List bool
+	// Before are the modules that were enabled by the last discovery.
+	Before []string
+	// Global are the values that enabled scripts see.
+	Global *values.Section
+
+	// GlobalHooks are new ones, if GlobalAsked; GlobalChanged: they, or static global values, are in force since this
+	// discovery.
+	GlobalHooks                []hooks.Hook
+	GlobalAsked, GlobalChanged bool
+	Releases                   []string            // of modules and of operators
+	Others                     []string            // releases that are left alone
+	Unused                     map[string][]string // files of modules that look like hooks and are none
+	CRDsDue                    []string            // modules whose CRDs could not be installed: their runs begin with it
+}
+
+// spawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
+// SectionsAdded answers when they have their values. The path of a module is known to all, so nothing may be sent to
+// it before that.
+type spawnModules struct {
+	Tree *addons.Tree
+	// GlobalHooks are those of other files than before, if Asked.
+	GlobalHooks []hooks.Hook
+	Asked       bool
+}
+
+// ReloadJob is a job of converge: a step of a reload that concerns several modules, or a release
+// without a module.
+type ReloadJob struct{ Job }
+
+// Discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
+// out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
+// it is then.
+func (j ReloadJob) Discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
+	run, s := j.span(run, "discovery", about{})
+	defer func() { s.End(err) }()
+	run.Step("find modules")
+	r, err := j.refresh(run, d.Tree, d.Before)
+	if err != nil {
+		return d, err
+	}
+	if !sameModules(r.tree, d.Tree) {
+		d.List = true
+	}
+	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.globalHooks, r.asked, !r.tree.Global.Same(d.Tree.Global)
+	d.Tree = r.tree
+	// Also without scripts: converge has received an edit of global values before global-hooks may
+	// have it, and the modules that run next must see it.
+	if err := d.askGlobal(run); err != nil {
+		return d, err
+	}
+	if err := r.handOut(run); err != nil {
+		return d, err
+	}
+	if d.GlobalChanged {
+		if err := d.askGlobal(run); err != nil {
+			return d, err
+		}
+	}
+	run.Step("list releases")
+	if d.List {
+		if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
+			return d, err
+		}
+	} else if _, err := j.Releases.Releases(run.Context()); err != nil { // the runs that follow read from this list (H6)
+		j.Log.Debug("the release records cannot be listed; each run reads its own", "err", err)
+	}
+	if err := j.askScripts(run, &d); err != nil {
+		return d, err
+	}
+	d.Unused = map[string][]string{}
+	for _, name := range d.Enabled {
+		m := d.Tree.Module(name)
+		d.Unused[name] = unusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	}
+	d.CRDsDue, err = j.ensureCRDs(run, d)
+	return d, err
+}
+
+// AskScripts is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
+// in force.
+func (j ReloadJob) AskScripts(run *supervisor.Run, d discovery) (_ discovery, err error) {
+	run, s := j.span(run, "discovery", about{})
+	defer func() { s.End(err) }()
+	if err := d.askGlobal(run); err != nil {
+		return d, err
+	}
+	err = j.askScripts(run, &d)
+	return d, err
+}
+
+// askScripts finds out which modules are enabled.
+func (j ReloadJob) askScripts(run *supervisor.Run, d *discovery) (err error) {
+	script := func(m addons.Module, before []string) (hooks.Answer, error) {
+		return j.EnabledScript(run, m, d.Global, before)
+	}
+	d.Enabled, d.Verdicts, err = plan.Enabled(d.Tree.Modules, d.Dynamic, d.Config, script)
+	return err
+}
+
+// askGlobal takes the global values as they are now.
+func (d *discovery) askGlobal(run *supervisor.Run) (err error) {
+	d.Global, err = sectionOf(run, messages.GlobalHooks)
+	return err
+}
+
+// ensureCRDs installs the CRDs of modules that became enabled, before any module runs or is deleted
+// (M2). They stay when the module is disabled (M5). Those of a module under maintenance wait for
+// its first run afterwards (H15). It returns the modules whose CRDs failed for a reason of their
+// own: these runs repeat it and report the failure (M4).
+func (j ReloadJob) ensureCRDs(run *supervisor.Run, d discovery) (due []string, err error) {
+	_, failed, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
+	return slices.Sorted(maps.Keys(failed)), err
+}
+
+// installCRDs installs the CRDs of some modules, except of those under maintenance. It returns the
+// names of the definitions that it has written, with their files, and by module the failures that
+// have a reason in the module. One module's failure does not keep the others from their CRDs; err
+// is for what concerns all, such as an API server that is away.
+func (j Job) installCRDs(run *supervisor.Run, d discovery, global *values.Section, of func(name string) bool) (written map[string]string, failed map[string]error, err error) {
+	if j.CRDs == nil {
+		return nil, nil, nil
+	}
+	var modules []helm.Module
+	for _, m := range d.Tree.Modules {
+		if !of(m.Name) || plan.Maintained(m, d.Maintenance) != "" {
+			continue
+		}
+		chart := plan.HelmModule(m, nil)
+		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
+			if chart, err = chartOf(run, m, global); err != nil {
+				return nil, nil, err
+			}
+		}
+		modules = append(modules, chart)
+	}
+	if len(modules) == 0 {
+		return nil, nil, nil
+	}
+	run.Step("CRDs of %s", view.Count(len(modules), "module"))
+	written, err = j.CRDs.EnsureCRDs(j.installing(run), modules)
+	if err == nil {
+		return written, nil, nil
+	}
+	failed = map[string]error{}
+	for _, m := range modules { // whose fault is it? What could be installed is there already
+		if len(modules) > 1 {
+			_, err = j.CRDs.EnsureCRDs(j.installing(run), []helm.Module{m})
+		}
+		switch {
+		case err == nil:
+		case run.Context().Err() != nil || kube.Unavailable(err):
+			return written, nil, &crdError{err}
+		default:
+			failed[m.Name] = &crdError{err}
+		}
+	}
+	return written, failed, nil
+}
+
+// sectionOf asks an owner for its values.
+func sectionOf(run *supervisor.Run, owner string) (*values.Section, error) {
+	got, err := supervisor.Ask[handed](run, ownerPath(owner), handOver{})
+	return got.Known.Own, err
+}
+
+// chartOf is a module as Helm gets it, with its values now.
+func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (chart helm.Module, err error) {
+	chart = plan.HelmModule(m, nil)
+	own, err := sectionOf(run, m.Name)
+	if err != nil {
+		return chart, err
+	}
+	chart.Values, _ = (&known{Global: global, Own: own}).Values()
+	return chart, nil
+}
+
+// EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
+func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
+	run, s := j.span(run, "enabled script", about{module: m.Name})
+	defer func() { s.End(err) }()
+	run.Step("enabled script of %s", m.Name)
+	of := j.Job
+	of.Owner = m.Name
+	own, err := sectionOf(run, m.Name)
+	if err != nil {
+		return answer, err
+	}
+	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
+	script := plan.Script(m, global, own, before)
+	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
+	return j.Hooks.Enabled(run.Context(), script)
+}
+
+func sameModules(a, b *addons.Tree) bool {
+	if len(a.Modules) != len(b.Modules) {
+		return false
+	}
+	for i := range a.Modules {
+		if a.Modules[i].Dir != b.Modules[i].Dir {
+			return false
+		}
+	}
+	return true
+}
+
+// RunModules is the work of a RunModules task (X24): it runs modules of one order number in
+// parallel, Width of them at a time. To each module it acts like a queue: it sends ExecuteTask and
+// waits for TaskDone. It ends when all of them have ended or are parked.
+func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
+	run, s := j.span(run, "modules in parallel", about{})
+	defer func() { s.End(err) }()
+	run.Step("%s, %d in parallel", view.Count(len(names), "module"), j.Width)
+	var group errgroup.Group
+	group.SetLimit(j.Width)
+	for _, name := range names {
+		begin := run.Turn()
+		group.Go(func() error {
+			begin()
+			return j.runOne(run, name)
+		})
+	}
+	return group.Wait()
+}
+
+func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
+	t := j.Tasks.New(name, messages.RunModule{}, j.Task.Cause)
+	t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
+	_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
+	return err
+}
+
+// crdError is why the definitions of kinds that modules bring are not in the cluster. It
+// quotes files of modules and the API server.
+type crdError struct{ err error }
+
+// Error implements error.
+func (e *crdError) Error() string { return e.err.Error() }
+
+// Public is all of it: definitions are files of modules, without values.
+func (e *crdError) Public() string { return e.Error() }
+
+// Unwrap returns the cause.
+func (e *crdError) Unwrap() error { return e.err }
+
+// getHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
+type getHooks struct{}
+
+// LoadGlobalHooks finds the global hooks.
+func (s *Shared) LoadGlobalHooks(ctx context.Context, g addons.Global) ([]hooks.Hook, error) {
+	return s.loadHooks(ctx, messages.GlobalHooks, hookDirectory{g.HooksDir, "", g.Dir, hooks.Global}, s.Log)
+}
+
+// LoadModuleHooks finds the hooks of a module. A module may have none, but not because its
+// directory is missing: it would be without hooks when the directory is back.
+func (s *Shared) LoadModuleHooks(ctx context.Context, m addons.Module) ([]hooks.Hook, error) {
+	found, err := s.loadHooks(ctx, m.Name, hookDirectory{m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module}, s.Log.With("module", m.Name))
+	if err == nil {
+		err = stillThere(m)
+	}
+	return found, err
+}
+
+// hookDirectory is where hooks are searched, and how they are called and started.
+type hookDirectory struct {
+	dir, prefix, workingDir string
+	scope                   hooks.Scope
+}
+
+// loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3). A hook
+// that fails does not end the search, so that its error names all that are wrong; with an error,
+// the hooks that are returned are not complete and must not be used.
+func (s *Shared) loadHooks(ctx context.Context, owner string, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
+	files, unused, err := hooks.Find(d.dir, d.prefix, d.scope)
+	if about, ok := errors.AsType[*fs.PathError](err); ok && d.prefix != "" {
+		about.Path = d.prefix // as the hooks in it are named
+	}
+	if err != nil {
+		return nil, err
+	}
+	var warnings []hookWarning
+	for _, file := range unused {
+		warnings = append(warnings, hookWarning{text: describeUnused(file, d.dir, d.prefix)})
+	}
+	found := make([]hooks.Hook, 0, len(files))
+	var errs []error
+	for _, file := range files {
+		inFile, err := s.Hooks.Configure(ctx, file, d.workingDir, d.scope)
+		errs = append(errs, err)
+		for _, hook := range inFile {
+			for _, text := range hook.Config.Warnings {
+				warnings = append(warnings, hookWarning{text, hook.Name})
+			}
+		}
+		found = append(found, inFile...)
+	}
+	if ctx.Err() == nil { // else not all hooks were asked, and those that were are asked again
+		s.warn(owner, warnings, log)
+	}
+	return found, errors.Join(errs...)
+}
+
+// hookWarning is about a file in a directory of hooks, or about the configuration of a hook, which it then names.
+type hookWarning struct{ text, hook string }
+
+// warn logs the warnings that the load of the same hooks before did not have (J12): hooks that fail
+// are loaded again and again, and their warnings stay.
+func (s *Shared) warn(owner string, now []hookWarning, log *slog.Logger) {
+	var before []hookWarning
+	s.warned.Change(func(all map[string][]hookWarning) map[string][]hookWarning {
+		before = all[owner]
+		next := maps.Clone(all)
+		if next == nil {
+			next = map[string][]hookWarning{}
+		}
+		if next[owner] = now; len(now) == 0 {
+			delete(next, owner)
+		}
+		return next
+	})
+	for _, w := range now {
+		switch {
+		case slices.Contains(before, w):
+		case w.hook != "":
+			log.Warn(w.text, "hook", w.hook)
+		default:
+			log.Warn(w.text)
+		}
+	}
+}
+
+// stillThere distinguishes a module without hooks or chart from one whose directory was removed.
+func stillThere(m addons.Module) error {
+	if m.Gone() {
+		return fmt.Errorf("directory %s of the module: %w", m.Shown(m.Dir), fs.ErrNotExist)
+	}
+	return nil
+}
+
+// unusedFiles says which files in a directory of hooks look like hooks and are none (J12). What
+// cannot be read is reported by loadHooks.
+func unusedFiles(dir, prefix string, scope hooks.Scope) (texts []string) {
+	_, unused, err := hooks.Find(dir, prefix, scope)
+	if err != nil {
+		return nil
+	}
+	for _, file := range unused {
+		texts = append(texts, describeUnused(file, dir, prefix))
+	}
+	return texts
+}
+
+// describeUnused names the file like a hook, but in the directory of global hooks with that directory: global hooks have
+// no prefix, and the name of a file alone does not show where it is.
+func describeUnused(file hooks.Unused, dir, prefix string) string {
+	if prefix == "" {
+		return filepath.Join(filepath.Base(dir), file.Name) + " " + file.Reason
+	}
+	return file.String()
+}
+
+// filesChanged is the error of a module run that has found other files than those it began with, or
+// than those that its values come from. Helm was not asked: a manifest that is made of two versions
+// of the files may lack objects that both have (P8).
+type filesChanged struct{ what string }
+
+// Error implements error.
+func (e *filesChanged) Error() string {
+	return e.what + " has changed on disk since it was loaded; nothing is installed of a mixture of both"
+}
+
+// current returns why the chart that was read now must not be used with the values of the run. They
+// go together if the files that a run reads, on disk and in force, are those that the values come from.
+func (r releaseJob) current() error {
+	known, tree := r.job.Known, r.job.Tree.Load()
+	if tree == nil {
+		return nil
+	}
+	m := tree.Module(r.job.Owner)
+	switch what := tree.Outdated(r.job.Owner); {
+	case what != "" && m != nil && m.Stale() != "":
+		return fmt.Errorf("the chart was not loaded before, and the files are not in force: %s", m.Stale())
+	case what != "":
+		return &filesChanged{what}
+	case !m.SameValues(known.Module) || !tree.Global.Same(known.GlobalFiles):
+		return &filesChanged{m.Shown(m.Dir)} // what is in force was replaced since the values were handed over
+	}
+	return nil
+}

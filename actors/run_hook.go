@@ -1,0 +1,636 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"addon-operator/actors/plan"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// Job is the work of one task as a run does it. The owner makes it once for a task, and the run
+// copies it freely; what its pointers lead to is shared by all attempts and copies.
+type Job struct {
+	*Shared
+	Owner      string
+	WorkingDir string // of its hooks
+	Task       messages.Task
+	// Known is what the owner has handed over last. The owner writes it before an attempt begins,
+	// the run with each answer; nil for converge, which hands over nothing.
+	Known      *known
+	Log        *slog.Logger
+	Limits     *limits     // of the owner
+	Unfinished *Unfinished // of the owner
+}
+
+// hookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy
+// by one that is in the span of the hook.
+type hookJob struct {
+	job  Job
+	run  *supervisor.Run
+	hook hooks.Hook
+}
+
+// Hook is the part of the job that runs a hook.
+func (j Job) Hook(run *supervisor.Run, hook hooks.Hook) hookJob { return hookJob{j, run, hook} }
+
+// Run is the work of a RunHook task. Synchronizations that replace events come first; each
+// has a run of its own (C41).
+func (h hookJob) Run(w messages.RunHook) error {
+	if _, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, triggersStep(w.Binding)); done {
+		return nil
+	}
+	for _, b := range w.Resync {
+		if b.Index >= len(h.hook.Config.Kubernetes) || h.hook.Config.Kubernetes[b.Index].Name != b.Name {
+			continue // the module was disabled and enabled, with another hook; its start has synchronized it
+		}
+		work := messages.SynchronizeHook{Hook: h.hook.Name, Bindings: []int{b.Index}, Names: []string{b.Name}, Again: true, Instead: true}
+		if err := h.Synchronize(work); err != nil {
+			return err
+		}
+	}
+	if len(w.Triggers) == 0 {
+		return nil
+	}
+	var left messages.RunHook
+	err := h.alone(func() (err error) {
+		left, err = h.serve(w)
+		return err
+	})
+	if err != nil || left.Hook == "" {
+		return err
+	}
+	return h.Run(left) // with fewer triggers, and a Synchronization for those that are gone
+}
+
+// serve runs the hook for its triggers. If they carry too much, it returns the work that is left instead.
+func (h hookJob) serve(w messages.RunHook) (left messages.RunHook, err error) {
+	snapshots, err := h.snapshotsFor(w.Triggers)
+	if waiting, ok := errors.AsType[*waitingError](err); ok {
+		h.skip(w, err, waiting.resync)
+		return left, nil
+	}
+	if err != nil {
+		return left, err
+	}
+	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
+	done := len(w.Resync) // they have run above
+	w, dropped := limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
+	if len(dropped) > 0 {
+		h.job.Overflowed(h.job.Task, dropped)
+		w.Resync = w.Resync[done:]
+		return w, nil
+	}
+	return left, h.execute(w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: h.hook, step: triggersStep(w.Binding)})
+}
+
+// inFile returns how many bytes a context takes in BINDING_CONTEXT_PATH.
+func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
+	sizes := map[string]int{}
+	for _, b := range snapshots.Bindings {
+		for _, o := range b.Objects {
+			sizes[b.Name] += len(o.Object) + len(o.FilterResult)
+		}
+	}
+	return func(t messages.Trigger) int {
+		n := held(t)
+		for _, name := range t.Snapshots {
+			n += sizes[name]
+		}
+		return n
+	}
+}
+
+// skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
+// others, and must not take an incomplete snapshot for a complete one. When the snapshots are
+// complete, the module (or the reload) that is due then runs its order hooks again, and a Synchronization shows what
+// events would have shown; the next tick comes by itself (C17). If a Synchronization of all bindings is
+// due (resync), that causes the module run or reload, too.
+func (h hookJob) skip(w messages.RunHook, reason error, resync bool) {
+	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
+	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
+		w.Triggers = nil
+	}
+	due := synchronizations(h.hook)
+	for i, s := range due {
+		shows := func(t messages.Trigger) bool {
+			return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index)
+		}
+		s.Again, s.Instead, s.Late = true, slices.ContainsFunc(w.Triggers, shows), w.Triggers == nil && i == len(due)-1
+		if !resync && (s.Instead || s.Late) {
+			h.later(s)
+		}
+	}
+}
+
+// later has a Synchronization queued when the snapshots of the hook are complete.
+func (h hookJob) later(w messages.SynchronizeHook) {
+	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
+	h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.job.Owner, Queue: queue, Hook: h.hook, Work: w})
+}
+
+// order runs a hook for one of its order bindings.
+func (h hookJob) order(binding hooks.BindingType) error {
+	return h.Run(orderWork(h.hook, binding))
+}
+
+// orderWork is the work of an order binding: one context with the snapshots of all
+// kubernetes bindings of the hook (C31).
+func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
+	return messages.RunHook{Hook: hook.Name, Binding: binding, Triggers: []messages.Trigger{{
+		Context:   hooks.Context{Binding: string(binding)},
+		Snapshots: hook.Config.OrderSnapshots(binding),
+	}}}
+}
+
+// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35). Without such
+// a trigger it asks nothing: a hook need not wait for bindings whose objects it is not shown.
+func (h hookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, error) {
+	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
+		return messages.Snapshots{}, nil
+	}
+	return h.snapshots(messages.Synchronization{})
+}
+
+// contexts completes the triggers with snapshots, which they share.
+func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks.Context {
+	list := make([]hooks.Context, 0, len(triggers))
+	for _, t := range triggers {
+		c := t.Context
+		c.Snapshots = pick(snapshots, t.Snapshots)
+		list = append(list, c)
+	}
+	return hooks.Compact(list)
+}
+
+// pick returns the snapshots of the bindings with the given names. A name without objects has an
+// entry, as C31 asks; nil names give nil, which leaves out the key.
+func pick(snapshots messages.Snapshots, names []string) map[string][]hooks.Object {
+	if names == nil {
+		return nil
+	}
+	picked := make(map[string][]hooks.Object, len(names))
+	for _, name := range names {
+		picked[name] = nil // present, also without objects
+	}
+	for _, b := range snapshots.Bindings {
+		if _, wanted := picked[b.Name]; wanted {
+			picked[b.Name] = concat(picked[b.Name], b.Objects)
+		}
+	}
+	return picked
+}
+
+// concat shares the list of a single binding: snapshots can be large.
+func concat(a, b []hooks.Object) []hooks.Object {
+	if len(a) == 0 {
+		return b
+	}
+	return slices.Concat(a, b)
+}
+
+// snapshots waits until all bindings of the hook are complete, then takes the values of the owner
+// again: the wait may have been long.
+func (h hookJob) snapshots(synchronization messages.Synchronization) (messages.Snapshots, error) {
+	h.run.Step("%s: wait for snapshots", h.hook.Name)
+	got, err := supervisor.Ask[messages.Snapshots](h.run, monitorsPath, messages.GetSnapshots{Owner: h.job.Owner, Hook: h.hook, Synchronization: synchronization})
+	if err == nil {
+		err = got.Err
+	}
+	if err == nil && got.Waiting != "" {
+		err = &waitingError{got.Waiting, got.Resync}
+	}
+	if err != nil {
+		return got, fmt.Errorf("hook %s: snapshots: %w", h.hook.Name, err)
+	}
+	return got, h.job.ask(h.run, handOver{}) // that may have taken a while
+}
+
+// waitingError says that a snapshot cannot be complete for now.
+type waitingError struct {
+	reason string
+	resync bool // as in [messages.Snapshots]
+}
+
+// Error implements error.
+func (e *waitingError) Error() string { return e.reason }
+
+// Synchronize runs a hook for the objects that exist already, and lets the events of these bindings
+// through afterwards (C40). A failure that the binding allows counts as a success (F12). The
+// monitors hold the events until SynchronizationEnded, so every way out sends it, unless a retry continues this very
+// Synchronization.
+func (h hookJob) Synchronize(w messages.SynchronizeHook) error {
+	if e, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, synchronizationStep(w)); done {
+		h.synchronized(w, e)
+		return nil
+	}
+	return h.alone(func() error { return h.synchronize(w) })
+}
+
+// synchronize is Synchronize for a hook that is not running.
+func (h hookJob) synchronize(w messages.SynchronizeHook) error {
+	synchronization := messages.Synchronization{Run: h.job.shows.Add(1)}
+	for _, i := range w.Bindings {
+		synchronization.Bindings = append(synchronization.Bindings, bindingKey(h.hook, i))
+	}
+	e := effects{hook: h.hook, step: synchronizationStep(w), synchronization: synchronization}
+	opened := false
+	defer func() {
+		if _, due := h.job.Unfinished.due(h.job.Task.ID); !opened && !due { // else the next attempt goes on, and its events stay held
+			h.run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: synchronization})
+		}
+	}()
+	snapshots, err := h.snapshots(synchronization)
+	if waiting, ok := errors.AsType[*waitingError](err); ok {
+		h.postpone(w, waiting)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, i := range w.Bindings {
+		shown := snapshots.Bindings[i]
+		watch := messages.WatchKey{Owner: h.job.Owner, Binding: bindingKey(h.hook, i)}
+		e.shown = append(e.shown, messages.Shown{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
+	}
+	first := h.hook.Config.Kubernetes[w.Bindings[0]]
+	e.allowFailure = first.AllowFailure
+	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return h.hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
+		c := synchronizationContext(first, snapshots, w.Bindings[0])
+		h.job.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
+		err := h.execute(hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
+		if cause := context.Cause(h.run.Context()); cause != nil {
+			return cause // the hook was killed, which is no failure that may be allowed
+		}
+		if err != nil && !first.AllowFailure {
+			return err
+		}
+		if err != nil {
+			h.job.Unfinished.End(h.job.Task.ID)
+			h.allowed(first.Name, err)
+		}
+	}
+	opened = true
+	h.synchronized(w, e)
+	return nil
+}
+
+// allowed logs that a Synchronization has failed and that its binding allows it. The owner logs
+// only failures of tasks, and a Synchronization may be a part of a module run.
+func (h hookJob) allowed(binding string, err error) {
+	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
+}
+
+// synchronized ends a Synchronization that has succeeded: events go through that the hook has not seen.
+func (h hookJob) synchronized(w messages.SynchronizeHook, e effects) {
+	h.run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization, Shown: e.shown})
+	for _, shown := range e.shown {
+		h.run.Tell(ownerPath(h.job.Owner), messages.BindingSettled{Binding: shown.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
+	}
+}
+
+// postpone defers a Synchronization until its bindings are complete, so that nothing else waits for
+// it. Late: the module continues without this hook and so has to run again afterwards.
+func (h hookJob) postpone(w messages.SynchronizeHook, reason error) {
+	h.job.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", h.hook.Name, "bindings", w.Names, "err", reason)
+	w.Late = w.Late || !w.Again // else nothing went on without it
+	h.later(w)
+	for _, i := range w.Bindings {
+		h.run.Tell(ownerPath(h.job.Owner), messages.BindingSettled{Binding: bindingKey(h.hook, i), Deferred: true, Task: h.job.Task.ID})
+	}
+}
+
+// synchronizationContext is the context of a Synchronization (C31). All bindings of a group share
+// one, which has snapshots in place of objects (C34); b, with the index i, is the first of them.
+func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapshots, i int) hooks.Context {
+	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization, Objects: snapshots.Bindings[i].Objects}
+	if b.Group != "" {
+		c = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
+	}
+	if len(b.Snapshots) > 0 {
+		c.Snapshots = pick(snapshots, b.Snapshots)
+	}
+	return c
+}
+
+// execute runs a hook once, has its result applied, and counts the end as exactly one of success,
+// error and allowed error. A hook that was killed with its module or the operator is not counted:
+// it has not failed.
+func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
+	var s span
+	h.run, s = h.job.span(h.run, "hook run", about{hook: h.hook.Name, binding: contexts[0].Binding})
+	defer func() { s.End(err) }()
+	prepared, err := h.prepare(binding, contexts)
+	if err != nil {
+		return err
+	}
+	var used hooks.Usage
+	outcome := errors.New("bug: it panicked") // until it returns
+	defer func() {
+		if outcome == nil || h.run.Context().Err() == nil {
+			h.job.Metrics.Hooks.Ended(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
+		}
+	}()
+	outcome = h.runAndApply(prepared, binding, triggers, &used, e)
+	return outcome
+}
+
+// runAndApply runs a hook and applies its result (D26). What can be checked without writing is
+// checked before anything has an effect. Then come ConfigMap, values and flags (in the owner),
+// objects and metrics (here). A failure before the commit leaves nothing behind. What fails after
+// it is kept with the task, and a retry continues there without running the hook again (D26).
+func (h hookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
+	result, err := h.process(prepared, binding)
+	*used = result.Usage
+	if err != nil {
+		return errors.Join(err, h.patchDespite(result))
+	}
+	if e.objects, err = h.objectPatches(result); err != nil {
+		return err
+	}
+	if err := h.checkObjects(e.objects); err != nil {
+		return fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err)
+	}
+	if err := h.job.Metrics.Reports.Check(result.Metrics); err != nil {
+		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, err)
+	}
+	e.metrics = result.Metrics
+	h.job.Unfinished.begin(h.job.Task.ID, e)
+	err = h.job.ask(h.run, messages.ApplyHookResult{
+		Hook: h.hook.Name, Binding: binding, Triggers: triggers,
+		Cause:  messages.By(messages.ByHook, h.hook.Name, h.job.Task.Cause).In(traceOf(h.run)),
+		Result: result, Origin: values.Origin{Hook: h.hook.Name, Task: h.job.Task.ID, Time: time.Now()},
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.finish(e); err != nil {
+		return err
+	}
+	h.job.Unfinished.End(h.job.Task.ID)
+	return nil
+}
+
+// objectPatches parses the whole file before any of it has an effect (K1).
+func (h hookJob) objectPatches(result hooks.Result) ([]objectpatch.Patch, error) {
+	objects, err := objectpatch.Parse(result.ObjectPatches, h.job.JQLibrary...)
+	if err != nil {
+		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", h.hook.Name, err)
+	}
+	return objects, nil
+}
+
+// checkObjects refuses what cannot be right, such as an unknown kind, without writing (D26, K7).
+func (h hookJob) checkObjects(objects []objectpatch.Patch) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	return h.job.Objects.CheckObjectPatches(h.run.Context(), objects)
+}
+
+// patchObjects executes operations and returns those that have failed, which a retry repeats.
+func (h hookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	if len(objects) == 0 {
+		return nil, nil
+	}
+	h.run.Step("%s: %d object patches", h.hook.Name, len(objects))
+	about := []any{"hook", h.hook.Name}
+	if h.job.Owner != messages.GlobalHooks {
+		about = append([]any{"module", h.job.Owner}, about...)
+	}
+	left, err = h.job.Objects.ApplyObjectPatches(kube.WithAbout(h.run.Context(), about...), objects)
+	if err != nil {
+		return left, fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
+	}
+	return nil, nil
+}
+
+// patchDespite applies the operations of a failed hook that have ignoreHookError, for example one
+// that writes the failure into a status (K9).
+func (h hookJob) patchDespite(result hooks.Result) error {
+	objects, err := h.objectPatches(result)
+	if err != nil {
+		return err
+	}
+	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError })
+	if err := h.checkObjects(objects); err != nil {
+		return fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
+	}
+	_, err = h.patchObjects(objects)
+	return err
+}
+
+// prepare waits until the rate limit of the hook allows a run (C10), and takes the values as they
+// are then.
+func (h hookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
+	if limit := h.job.Limits.of(h.hook); limit != nil && !limit.Allow() {
+		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
+		if err := limit.Wait(h.run.Context()); err != nil {
+			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", h.hook.Name, err)
+		}
+		if err := h.job.ask(h.run, handOver{}); err != nil {
+			return hooks.Run{}, err
+		}
+	}
+	h.run.Step("%s: %s", h.hook.Name, binding)
+	merged, config := h.job.Known.Values()
+	if h.job.Owner != messages.GlobalHooks {
+		merged[values.GlobalKey] = plan.WithEnabledModules(merged[values.GlobalKey], h.job.Known.Enabled)
+	}
+	return hooks.Run{
+		Hook: h.hook, WorkingDir: h.job.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
+		Labels: h.job.labels(h.hook.Name, contexts[0].Binding), Env: traceEnvironment(h.run),
+	}, nil
+}
+
+// process runs the executable, and notifies everyone who watches over hooks: the report of hanging
+// ones, and HookRan. The result is returned with an
+// error, too: it has the usage, and patches that are applied despite the failure (K9).
+func (h hookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
+	defer h.job.hookBegins(h.hook, prepared.Contexts[0].Binding)()
+	began := time.Now()
+	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
+	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
+		h.job.HookRan(view.HookRun{
+			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Task: h.job.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: h.job.Task.Cause,
+			Took: time.Since(began), Err: err, Output: result.Output,
+		})
+	}
+	for _, warning := range result.Warnings {
+		h.job.Log.Warn(warning, "hook", h.hook.Name)
+	}
+	return result, err
+}
+
+// labels are the attributes of log lines that a hook prints (C27).
+func (j Job) labels(hook, binding string) []slog.Attr {
+	labels := []slog.Attr{slog.String("hook", hook), slog.String("binding", binding), slog.String("queue", j.Task.Queue), slog.String("task", j.Task.ID)}
+	if j.Owner != messages.GlobalHooks {
+		labels = append([]slog.Attr{slog.String("module", j.Owner)}, labels...)
+	}
+	return labels
+}
+
+// AwaitSynchronized is the work of an AwaitSynchronization task, which keeps the first beforeAll
+// from running before the Synchronizations of global hooks in all queues (F14).
+func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
+	run.Step("wait for Synchronization in other queues")
+	run, s := j.span(run, "wait for synchronization", about{})
+	defer func() { s.End(err) }()
+	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
+}
+
+// maxContexts bounds the bytes of BINDING_CONTEXT_PATH when there are several contexts,
+// each of which repeats the snapshots it asked for.
+const maxContexts = 32 << 20
+
+// overflow is what was dropped to keep within the limits.
+type overflow struct {
+	Binding string
+	Events  int
+	Lost    bool // nothing replaces them (protocol v0)
+}
+
+// withResync drops the events of a binding; a Synchronization stands for them. The triggers of w
+// are not changed, but copied: messages share them.
+func withResync(w messages.RunHook, b messages.KubernetesBinding) messages.RunHook {
+	if !slices.Contains(w.Resync, b) {
+		w.Resync = append(slices.Clip(w.Resync), b)
+	}
+	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(t messages.Trigger) bool { return isEvent(t) && t.Index == b.Index })
+	return w
+}
+
+// isEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a
+// group are none, because the last of them says as much; those of protocol v0 have no type.
+func isEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent }
+
+// held is what a trigger holds in memory while it waits, in bytes. Snapshots are not among it: they
+// are taken when the hook runs.
+func held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
+
+// limited drops triggers when there are more than count, or they take more bytes by size. Of a group all but the last one
+// go (C42), and the events of each binding that has several: a Synchronization replaces them. Protocol v0 has no
+// Synchronization: an object keeps its last event, and then the oldest events go.
+//
+// It is used twice: for what waits in a queue, by Held, and for what goes into the file of a run,
+// in which each context repeats its snapshots. What is left may exceed the limits: a single event,
+// ticks and the last triggers of groups are never dropped.
+func limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) int) (_ messages.RunHook, dropped []overflow) {
+	sum, last, events := 0, map[any]int{}, map[messages.KubernetesBinding]int{}
+	for i, t := range w.Triggers {
+		sum += size(t)
+		if key := replaceable(t); key != nil {
+			last[key] = i
+		}
+		if isEvent(t) {
+			events[bindingOf(t)]++
+		}
+	}
+	if len(w.Triggers) <= count && sum <= bytes {
+		return w, nil
+	}
+	var kept []messages.Trigger
+	for i, t := range w.Triggers {
+		if key := replaceable(t); key == nil || last[key] == i {
+			kept = append(kept, t)
+		}
+	}
+	w.Triggers = kept
+	for _, t := range kept {
+		if b := bindingOf(t); events[b] > 1 { // a Synchronization in place of one event saves nothing
+			w = withResync(w, b)
+			dropped = append(dropped, overflow{Binding: b.Name, Events: events[b]})
+			delete(events, b)
+		}
+	}
+	return withoutOldest(w, len(w.Triggers)-count, dropped)
+}
+
+// bindingOf is the binding that has fired.
+func bindingOf(t messages.Trigger) messages.KubernetesBinding {
+	return messages.KubernetesBinding{Index: t.Index, Name: t.Context.Binding}
+}
+
+// replaceable is what a trigger is about if the last such trigger says as much as all of them; nil for others. The members
+// of a group are several bindings.
+func replaceable(t messages.Trigger) any {
+	switch r := t.Context.Resource; {
+	case r != nil:
+		return [3]any{t.Binding, t.Index, *r}
+	case t.Context.Type == hooks.TypeGroup:
+		return t.Context.GroupName
+	}
+	return nil
+}
+
+// withoutOldest drops the oldest events of protocol v0, as many as there are too many.
+func withoutOldest(w messages.RunHook, surplus int, dropped []overflow) (messages.RunHook, []overflow) {
+	lost := overflow{Lost: true}
+	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(t messages.Trigger) bool {
+		goes := t.Context.Resource != nil && lost.Events < surplus
+		if goes {
+			lost.Events, lost.Binding = lost.Events+1, t.Context.Binding
+		}
+		return goes
+	})
+	if lost.Events > 0 {
+		dropped = append(dropped, lost)
+	}
+	return w, dropped
+}
+
+// Overflowed reports what was dropped, in a metric, the log and an Event (P5). Actors and runs call
+// it.
+func (s *Shared) Overflowed(t messages.Task, dropped []overflow) {
+	for _, o := range dropped {
+		s.Metrics.Queues.Overflowed(t.Queue, t.Hook())
+		log := s.Log.With("hook", t.Hook(), "binding", o.Binding, "queue", t.Queue, "events", o.Events)
+		if t.Owner != messages.GlobalHooks {
+			log = log.With("module", t.Owner)
+		}
+		what := "too many events wait for a hook: they are dropped, and a Synchronization of the binding replaces them"
+		if o.Lost {
+			what = "too many events wait for a hook of protocol v0: the oldest are dropped"
+		}
+		log.Warn(what)
+		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, binding %s: %s", t.Hook(), o.Binding, what)})
+	}
+}
+
+// bindingKey is the name of the binding with the given index. Names of bindings may repeat in a
+// hook, so the index identifies one.
+func bindingKey(hook hooks.Hook, i int) messages.BindingKey {
+	return messages.BindingKey{Hook: hook.Name, Index: i}
+}
+
+// synchronizations are the Synchronization runs of a hook: one for each binding, in the order of
+// definition, and one for all bindings of a group that share a queue (C41, X24). Bindings of a
+// group in two queues have two runs: a run is a task of one queue.
+func synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
+	var out []messages.SynchronizeHook
+	byGroup := map[string]int{}
+	for i, b := range hook.Config.Kubernetes {
+		if b.Group != "" {
+			key := b.Group + "\x00" + b.Queue
+			if at, ok := byGroup[key]; ok {
+				out[at].Bindings = append(out[at].Bindings, i)
+				out[at].Names = append(out[at].Names, b.Name)
+				continue
+			}
+			byGroup[key] = len(out)
+		}
+		out = append(out, messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{i}, Names: []string{b.Name}})
+	}
+	return out
+}

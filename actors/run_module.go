@@ -1,0 +1,477 @@
+package actors
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/helm/manifest"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// moduleJob is a job that takes a module through its life: a run, a delete, a look for drift. Its
+// owner is the module.
+type moduleJob struct {
+	Job
+	Module addons.Module // as it was on disk when the task began
+}
+
+// moduleRan is the result of a module run.
+type moduleRan struct {
+	Release   helm.Outcome
+	Untouched bool   // Helm was left out: the module is under maintenance (H15)
+	Changed   bool   // afterHelm hooks changed the values (G5.4), and not another writer meanwhile
+	Trace     string // its span
+}
+
+// Describe says what was done to the release.
+func (r moduleRan) Describe() string {
+	switch o := r.Release; {
+	case r.Untouched:
+		return "left alone: the module is under maintenance"
+	case o.Action == "":
+		return "no chart"
+	case o.Held != nil:
+		return fmt.Sprintf("the upgrade from revision %d is held back: %s", o.Revision, o.Reason)
+	default:
+		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
+	}
+}
+
+// RunModule is the work of a RunModule task (G5). A retry of the start-up execution begins with
+// onStartup again, later executions begin with beforeHelm; Synchronizations that succeeded are not
+// repeated (X13). CRDs come first, because hooks may watch their kinds. The config values are
+// checked here because those of a disabled module were not (D37), and a global hook may have
+// enabled it since.
+func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) {
+	began := time.Now()
+	run, s := j.span(run, "module run", about{})
+	defer func() { s.End(err) }()
+	result.Trace = s.Name()
+	if err := j.release(run).dueCRDs(); err != nil { // before hooks, which may watch their kinds
+		return result, err
+	}
+	if err := j.loadHooks(run); err != nil {
+		return result, err
+	}
+	if err := j.Known.Own.ValidateConfig(); err != nil {
+		return result, fmt.Errorf("config values: %w", err)
+	}
+	if !j.Known.Started {
+		if err := j.startUp(run); err != nil {
+			return result, err
+		}
+	}
+	if err := j.runOrders(run, hooks.BeforeHelm); err != nil {
+		return result, err
+	}
+	// Only values that differ from those that Helm gets need another run: what one afterHelm hook
+	// sets the next one may take back.
+	rendered := j.Known.Own.Checksum()
+	if result.Release, result.Untouched, err = j.release(run).apply(); err != nil {
+		return result, err
+	}
+	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
+		j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+		return result, nil
+	}
+	j.Known.Changed = false
+	if err := j.runOrders(run, hooks.AfterHelm); err != nil {
+		return result, err
+	}
+	result.Changed = j.Known.Changed && j.Known.Own.Checksum() != rendered
+	j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+	return result, nil
+}
+
+// loadHooks has the owner load the hooks, and waits for them. Usually they were loaded since the
+// discovery, while other modules ran.
+func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
+	if j.Known.Loaded {
+		return nil
+	}
+	run, s := j.span(run, "load hooks", about{})
+	defer func() { s.End(err) }()
+	run.Step("load hooks")
+	return j.ask(run, getHooks{})
+}
+
+// startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
+func (j moduleJob) startUp(run *supervisor.Run) error {
+	for _, hook := range hooks.ByOrder(j.Known.Hooks, hooks.OnStartup) {
+		if err := j.Hook(run, hook).order(hooks.OnStartup); err != nil {
+			return err
+		}
+	}
+	for _, hook := range j.Known.Hooks {
+		for _, w := range synchronizations(hook) {
+			_, settled := j.Known.Settled[bindingKey(hook, w.Bindings[0])]
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || settled {
+				continue // another queue runs it, or it was done, or it comes later
+			}
+			if err := j.Hook(run, hook).Synchronize(w); err != nil {
+				return err
+			}
+		}
+	}
+	run.Step("wait for Synchronization in other queues")
+	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
+}
+
+// runOrders runs the hooks that have an order binding, one after the other (C9).
+func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
+	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
+		if err := j.Hook(run, hook).order(binding); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteModule is the work of a DeleteModule task (G6); untouched says that maintenance left the
+// release alone. After a restart the hooks of a module that was disabled meanwhile are loaded for
+// it, but only if it has a release (E9): the hooks of a module that never ran may be the very
+// reason for disabling it, and a failure would stop the main queue. Helm gets WriteContext: it is
+// not interrupted when the task is cancelled.
+func (j moduleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
+	run, s := j.span(run, "module delete", about{})
+	defer func() { s.End(err) }()
+	if j.Known.Maintenance != "" {
+		return true, nil
+	}
+	if !j.Known.Loaded && !j.Known.Begun { // then only an earlier process can have left something (E9)
+		if deployed, err := j.release(run).deployed(); err != nil || !deployed {
+			return false, err
+		}
+	}
+	if err := j.loadHooks(run); err != nil {
+		return false, err
+	}
+	if err := j.beforeDelete(run); err != nil {
+		return false, err
+	}
+	if j.Known.Maintenance != "" { // it has begun meanwhile
+		return true, nil
+	}
+	run.Step("helm uninstall")
+	merged, _ := j.Known.Values()
+	m := plan.HelmModule(j.Module, merged)
+	m.GiveUp = run.Context().Done()
+	existed, err := j.Releases.Uninstall(j.WriteContext, m)
+	if err != nil {
+		return false, fmt.Errorf("helm uninstall: %w", err)
+	}
+	if !existed && charts.Exists(j.Module.Dir) {
+		j.Log.Warn("module has no release to uninstall") // G6.2
+	}
+	return false, j.runOrders(run, hooks.AfterDeleteHelm)
+}
+
+// beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1). It asks the cluster only
+// for modules that have such hooks.
+func (j moduleJob) beforeDelete(run *supervisor.Run) error {
+	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) == 0 {
+		return nil
+	}
+	if deployed, err := j.release(run).deployed(); err != nil || !deployed {
+		return err
+	}
+	return j.runOrders(run, hooks.BeforeDeleteHelm)
+}
+
+// releaseJob is the part of a module's job that is about its release: its CRDs, Helm, and what
+// cures an error of Helm.
+type releaseJob struct {
+	job moduleJob
+	run *supervisor.Run
+}
+
+// release is the part of the job that is about the release.
+func (j moduleJob) release(run *supervisor.Run) releaseJob { return releaseJob{j, run} }
+
+// apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
+// in the middle, which would leave a pending release; only the end of the grace period stops it.
+// Waiting for Helm hooks does end with the task.
+func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
+	if !charts.Exists(r.job.Module.Dir) {
+		return helm.Outcome{}, false, stillThere(r.job.Module) // H16
+	}
+	if r.job.Known.Maintenance != "" {
+		return helm.Outcome{}, true, nil
+	}
+	var s span
+	r.run, s = r.job.span(r.run, "helm", about{})
+	defer func() { s.End(err) }()
+	r.run.Step("helm")
+	for _, section := range []*values.Section{r.job.Known.Global, r.job.Known.Own} { // D36
+		if err := section.ValidateForHelm(); err != nil {
+			return helm.Outcome{}, false, fmt.Errorf("values for helm: %w", err)
+		}
+	}
+	if err := r.ownCRDs(); err != nil {
+		return helm.Outcome{}, false, err
+	}
+	began := time.Now()
+	outcome, err = r.upgrade()
+	r.job.Metrics.Helm.Ran(r.job.Owner, r.job.Task.Cause, began)
+	if err != nil {
+		return outcome, false, err
+	}
+	s.note(func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision), attribute.String("release.reason", outcome.Reason)}
+	})
+	level := r.job.Log.Info
+	if outcome.Action == helm.Skipped || outcome.Action == helm.Held { // the module logs the latter, once
+		level = r.job.Log.Debug
+	}
+	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
+	return outcome, false, nil
+}
+
+// dueCRDs installs the CRDs that the discovery could not: the module was under maintenance, their files were
+// wrong, or have changed since.
+func (r releaseJob) dueCRDs() error {
+	if r.job.CRDs == nil || !r.job.Known.CRDsDue || r.job.Known.Maintenance != "" {
+		return nil
+	}
+	r.run.Step("CRDs")
+	merged, _ := r.job.Known.Values()
+	if _, err := r.job.CRDs.EnsureCRDs(r.job.installing(r.run), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
+		return &crdError{err}
+	}
+	r.job.Known.CRDsDue = false
+	return nil
+}
+
+// ownCRDs installs CRDs that became due after the run began: maintenance is over since, or values
+// that hooks have set enable a subchart.
+func (r releaseJob) ownCRDs() error {
+	if r.job.CRDs == nil {
+		return nil
+	}
+	if r.job.Known.CRDsDue {
+		return r.dueCRDs()
+	}
+	merged, _ := r.job.Known.Values()
+	if err := r.job.CRDs.EnsureSubcharts(r.job.installing(r.run), plan.HelmModule(r.job.Module, merged)); err != nil {
+		return &crdError{err}
+	}
+	return nil
+}
+
+// upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
+// healer shows their health, or the module would be ready with the health of the old ones (H25).
+func (r releaseJob) upgrade() (helm.Outcome, error) {
+	merged, _ := r.job.Known.Values()
+	m := plan.HelmModule(r.job.Module, merged)
+	m.Drifted, m.Allowed = r.job.Known.Drifted, r.job.Known.Allowed
+	m.Began = r.operation
+	m.GiveUp = r.run.Context().Done()
+	m.Orphaned = func(release string) (bool, error) {
+		of, err := supervisor.Ask[purgeable](r.run, convergePath, mayPurge{release})
+		return of.Orphaned, err
+	}
+	m.Current = r.current
+	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
+	if _, changed := errors.AsType[*filesChanged](err); changed {
+		return outcome, err
+	}
+	if err != nil {
+		return outcome, r.failed(err)
+	}
+	if len(outcome.Healed) > 0 {
+		r.job.Metrics.Modules.Redeployed(r.job.Owner)
+	}
+	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
+	applied := releaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, wrote}
+	if _, err := supervisor.Ask[struct{}](r.run, healerPath, applied); err != nil {
+		return outcome, err // the run is cancelled
+	}
+	return outcome, nil
+}
+
+// operation measures a part of what Helm does.
+func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
+	began := time.Now()
+	_, s := r.job.span(r.run, "helm "+string(o), about{})
+	return func(err error) {
+		s.End(err)
+		r.job.Metrics.Helm.Operated(r.job.Task.Cause, o, began)
+	}
+}
+
+// failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
+// kind may belong to another module, so the CRDs of all enabled modules are installed.
+func (r releaseJob) failed(cause error) error {
+	var refused *helm.Error
+	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || r.job.CRDs == nil {
+		return fmt.Errorf("helm: %w", cause)
+	}
+	d, err := supervisor.Ask[discovery](r.run, convergePath, getDiscovery{})
+	if err != nil {
+		return err
+	}
+	written, failed, err := r.job.installCRDs(r.run, d, r.job.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
+		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
+	}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		err = errors.Join(err, failed[name])
+	}
+	return errors.Join(fmt.Errorf("helm: %w", cause), err)
+}
+
+// deployed reports whether there is a release of the module.
+func (r releaseJob) deployed() (bool, error) {
+	releases, err := r.job.Releases.Releases(r.run.Context())
+	if err != nil {
+		return false, fmt.Errorf("list releases: %w", err)
+	}
+	return slices.Contains(releases, r.job.Owner), nil
+}
+
+// releaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is
+// answered when their health is published: the module is not ready with what was current before, or without any.
+type releaseApplied struct {
+	Module  string
+	Objects []helm.Object
+	Ends    map[helm.Object]bool // that end by themselves; true: they have
+	Wrote   bool                 // Helm wrote objects: what is known of their health is out of date
+}
+
+// definitions are the CRDs that modules bring: those in crds/ of a module, and in crds/ of the
+// subcharts of its chart that its values enable. Helm looks for their kinds afterwards.
+type definitions struct {
+	client   *kube.Client
+	releases *helm.Client
+	options  kube.CRDOptions
+
+	// ensured has by module the checksum of what its subcharts brought when that was last
+	// installed, so that EnsureSubcharts, which each run calls, asks the API server only when
+	// values enable another subchart. Runs of several modules use it at the same time.
+	ensured sync.Map
+}
+
+// NewDefinitions makes them.
+func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *definitions {
+	return &definitions{client: client, releases: releases, options: options}
+}
+
+// EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
+// counts (M1).
+func (d *definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+	var own, brought []kube.CRD
+	var errs []error
+	sums := map[string][sha256.Size]byte{}
+	for _, m := range modules {
+		found, err := d.own(m)
+		own, errs = append(own, found...), append(errs, err)
+		files, sum := d.subcharts(m)
+		found, err = d.read(m, files)
+		brought, errs = append(brought, found...), append(errs, err)
+		if err == nil {
+			sums[m.Name] = sum
+		}
+	}
+	written, err = d.ensure(ctx, append(brought, own...), sums)
+	return written, errors.Join(append(errs, err)...)
+}
+
+// CheckCRDs implements CRDs.
+func (d *definitions) CheckCRDs(m helm.Module) error {
+	_, err := d.own(m)
+	return err
+}
+
+// EnsureSubcharts implements CRDs.
+func (d *definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+	files, sum := d.subcharts(m)
+	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
+		return nil
+	}
+	found, wrong := d.read(m, files)
+	sums := map[string][sha256.Size]byte{m.Name: sum}
+	if wrong != nil {
+		sums = nil
+	}
+	_, err := d.ensure(ctx, found, sums)
+	return errors.Join(wrong, err)
+}
+
+// ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may
+// have been written. What has failed is not noted, so the next call tries it again.
+func (d *definitions) ensure(ctx context.Context, found []kube.CRD, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
+	written, err = d.client.EnsureCRDs(ctx, d.options, found)
+	if len(written) > 0 {
+		d.releases.ResetDiscovery()
+	}
+	if err != nil {
+		return written, err
+	}
+	for module, sum := range sums {
+		d.ensured.Store(module, sum)
+	}
+	return written, nil
+}
+
+// own are the definitions in crds/ of a module.
+func (d *definitions) own(m helm.Module) ([]kube.CRD, error) {
+	files, err := charts.Definitions(m.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("read CRDs of %s: %w", m.Shows(charts.Root(m.Dir)), err)
+	}
+	return d.read(m, files)
+}
+
+// read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.
+func (d *definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, err error) {
+	var errs []error
+	for _, f := range files {
+		if d.options.Skips(f.Name) {
+			continue
+		}
+		name := m.Shows(filepath.Join(charts.Root(m.Dir), f.Name))
+		objects, err := manifest.Parse(string(f.Data))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		var found []kube.CRD
+		for _, object := range objects {
+			found = append(found, kube.CRD{File: name, Object: object})
+		}
+		if err = errors.Join(err, kube.CheckCRDs(found)); err != nil {
+			errs = append(errs, fmt.Errorf("read CRDs: %w", err))
+			continue
+		}
+		all = append(all, found...)
+	}
+	return all, errors.Join(errs...)
+}
+
+// subcharts are the files of definitions of the subcharts that the values of a module enable. The checksum
+// covers names and lengths, so that no two lists of files have the same.
+func (d *definitions) subcharts(m helm.Module) (files []charts.File, sum [sha256.Size]byte) {
+	all := sha256.New()
+	files = d.releases.SubchartCRDs(m)
+	for _, f := range files {
+		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
+	}
+	all.Sum(sum[:0])
+	return files, sum
+}

@@ -1,0 +1,434 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// Services are what runs use: processes, Helm, the cluster, what is counted. Command and testkit fill
+// them as a part of [World]; nothing in them is changed afterwards.
+type Services struct {
+	Log      *slog.Logger
+	Hooks    HookRunner
+	Releases Releases
+	// Charts are those of the modules, to look at their values; nil: they are not looked at.
+	Charts  *charts.Cache
+	Objects Objects
+	// CRDs may be nil: then modules bring none.
+	CRDs CRDs
+	// Plans may be nil: then there are no plans and no search for drift.
+	Plans   plan.Helm
+	Metrics *Metrics
+	// Tracer makes spans of what the operator does; nil for none.
+	Tracer trace.Tracer
+	// WriteContext is the context of what Helm does. It is done when Helm must stop writing at once: at the
+	// end of the grace period. Cancelling a task does not stop Helm in the middle.
+	WriteContext context.Context
+	// Dirs are searched again at each reload.
+	Dirs addons.Dirs
+	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
+	IgnoredRelease string
+	// Width is how many modules of the same order may run side by side; 0 counts as 1.
+	Width int
+	// JQLibrary are directories of modules that the filters of object patches import.
+	JQLibrary []string
+	// HookRan is called when the process of a hook has ended, in the goroutine of its run, unless the run was
+	// cancelled; nil when no one asks.
+	HookRan func(view.HookRun)
+	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
+	// means none.
+	HookTimeout time.Duration
+}
+
+// Shared is what all runs of a process share. Only its atomic fields change after the start.
+type Shared struct {
+	Services
+	Tasks   tasks
+	notify  func(kube.Notice)
+	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
+	running runningHooks
+	// Tree is what is in force of the files on disk; converge alone replaces it.
+	Tree   atomic.Pointer[addons.Tree]
+	warned supervisor.Shared[map[string][]hookWarning] // by the last load of the hooks of an owner
+}
+
+// newShared makes it; notify shows a notice to people.
+func newShared(s Services, notify func(kube.Notice)) *Shared {
+	return &Shared{Services: s, notify: notify, running: runningHooks{log: s.Log}}
+}
+
+// tasks makes tasks, and counts them for their IDs.
+type tasks struct{ made atomic.Int64 }
+
+// New makes a task for the main queue.
+func (t *tasks) New(owner string, work messages.Work, cause messages.Cause) messages.Task {
+	return messages.Task{ID: t.NewID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+}
+
+// NewID makes a name that no other task has.
+func (t *tasks) NewID() string { return strconv.FormatInt(t.made.Add(1), 10) }
+
+// HookRunner runs executables. Package hooks implements it.
+type HookRunner interface {
+	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error)
+	Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
+	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
+}
+
+// Releases installs and removes charts. Package helm implements it.
+type Releases interface {
+	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
+	Uninstall(ctx context.Context, m helm.Module) (existed bool, err error)
+	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
+	// know counts as missing. It is an error while a module claims an object of the release.
+	Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error)
+	Releases(ctx context.Context) ([]string, error)
+	// Ours returns those of the given releases that an operator has installed.
+	Ours(ctx context.Context, releases []string) ([]string, error)
+	// Objects are those that the chart of a module has with its values; nothing is written.
+	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
+	// Close is called after the last call of the others.
+	Close(ctx context.Context)
+}
+
+// Objects changes objects for hooks (chapter k). Package kube implements it.
+type Objects interface {
+	// CheckObjectPatches says what cannot be right with operations, without writing.
+	CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
+	// ApplyObjectPatches executes operations and returns those that have failed.
+	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
+}
+
+// CRDs installs the definitions that modules bring and waits until their kinds are served
+// (chapter m). Definitions implements it.
+type CRDs interface {
+	// EnsureCRDs takes name, directory and values of each module, and returns the names of what it has written, with
+	// their files.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
+	// CheckCRDs says which file of a module is no definition, without the cluster.
+	CheckCRDs(m helm.Module) error
+	// EnsureSubcharts installs those of subcharts that have been enabled since.
+	EnsureSubcharts(ctx context.Context, m helm.Module) error
+}
+
+// limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
+// now. They live as long as the owner: a bucket does not fill up when a run is tried again, and a run of a module
+// that was disabled is over before the hook runs again. Runs share them.
+type limits struct{ buckets, runners sync.Map }
+
+// of returns the token bucket of a hook: one token each executionMinInterval, at most
+// executionBurst of them; nil when the hook sets no limit. A hook that was loaded again keeps its
+// bucket, with the new limits.
+func (l *limits) of(hook hooks.Hook) *rate.Limiter {
+	s := hook.Config.Settings
+	if s.ExecutionMinInterval <= 0 {
+		return nil
+	}
+	limit, burst := rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst)
+	known, _ := l.buckets.LoadOrStore(hook.Name, rate.NewLimiter(limit, burst))
+	limiter, _ := known.(*rate.Limiter)
+	if limiter.Limit() != limit || limiter.Burst() != burst { // the hook was loaded again with other limits
+		limiter.SetLimit(limit)
+		limiter.SetBurst(burst)
+	}
+	return limiter
+}
+
+// runner is taken by the run of a hook that is in progress.
+type runner struct {
+	taken   chan struct{} // has an element while it is; those who send to it are served in the order in which they came
+	waiting atomic.Int32
+}
+
+// alone does what must not be done by two runs of one hook at the same time, whatever queues they are in (C46): they
+// write the same values, objects and files. The snapshots and values that a run shows are taken within, so the run
+// that is last has the newest ones.
+//
+// It cannot deadlock: a run that waits may hold the head of its queue and the release of its module, but the one in
+// progress takes neither any more. It asks only monitors and its owner, and these wait for no run.
+func (h hookJob) alone(do func() error) error {
+	name := h.hook.Name
+	if h.job.Owner != messages.GlobalHooks {
+		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
+	}
+	known, _ := h.job.Limits.runners.LoadOrStore(name, &runner{taken: make(chan struct{}, 1)})
+	r, _ := known.(*runner)
+	select {
+	case r.taken <- struct{}{}:
+	default:
+		if err := h.awaitRunner(r); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		if r.waiting.Load() > 0 { // in tests, let the other one go on first
+			defer h.run.Turn()()
+		}
+		<-r.taken
+	}()
+	return do()
+}
+
+// awaitRunner waits until it is the turn of this run. Others may have changed the values meanwhile.
+func (h hookJob) awaitRunner(r *runner) error {
+	h.run.Step("%s: waits until another run of it has ended", h.hook.Name)
+	r.waiting.Add(1)
+	defer r.waiting.Add(-1)
+	select {
+	case r.taken <- struct{}{}:
+	case <-h.run.Context().Done():
+		return fmt.Errorf("hook %s: wait until another run of it has ended: %w", h.hook.Name, h.run.Context().Err())
+	}
+	if err := h.job.ask(h.run, handOver{}); err != nil {
+		<-r.taken
+		return err
+	}
+	return nil
+}
+
+// Paths of the actors.
+const (
+	Root         = "operator"
+	modulePath   = Root + "/module/"
+	queuePath    = Root + "/queue/"
+	globalPath   = Root + "/" + messages.GlobalHooks
+	convergePath = Root + "/" + messages.Converge
+	monitorsPath = Root + "/monitors"
+	healerPath   = Root + "/healer"
+	configPath   = Root + "/config"
+	schedulePath = Root + "/schedule"
+	objectsPath  = Root + "/module-objects"
+)
+
+// ownerPath is the address of an owner of tasks.
+func ownerPath(name string) string {
+	switch name {
+	case messages.GlobalHooks:
+		return globalPath
+	case messages.Converge:
+		return convergePath
+	}
+	return modulePath + name
+}
+
+// known is all that a run may know of its owner, as one value that is never written to. The owner
+// hands it over before each attempt, and again with each answer. So a run does not ask its owner
+// for what it has, and what it has checked is what it uses: nothing changes in between.
+type known struct {
+	// Global and Own are the sections of values (D2); those of global hooks are the same.
+	Global, Own *values.Section
+	Enabled     []string // modules, in the order they run (D9)
+
+	Hooks  []hooks.Hook
+	Loaded bool // the hooks of a module are asked for their configuration when it is enabled
+	// Settled are bindings: true when they are synchronized, false when that is deferred, and not waited for.
+	Settled map[messages.BindingKey]bool
+
+	// The rest is of modules only. Module is what the values come from, and GlobalFiles is where those of Global do.
+	Module      addons.Module
+	GlobalFiles addons.Global
+	// Started: the start-up execution was finished once since the
+	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
+	Started, Begun bool
+	Maintenance    string // the mode, empty for none (H15)
+	CRDsDue        bool   // CRDs are to be compared before hooks
+	Applied        bool   // Helm was asked since the module was enabled
+	Drifted        []helm.Object
+	Allowed        string // deletions that a person has allowed, as helm.Module.Allowed
+
+	// Changed: hooks of this attempt have changed the values of their owner.
+	Changed bool
+	// Out: the attempt is outside of its queue, which continues.
+	Out bool
+}
+
+// handed answers whatever a run asks its owner for. What the run knows from now on comes with it,
+// also with an error.
+type handed struct {
+	Known known
+	Err   error
+}
+
+// handOver asks an owner for what its runs know. A run asks when it has waited for others than its
+// owner, so that a hook sees the values as they are when its process starts.
+type handOver struct{}
+
+// Refresh takes what the owner knows now.
+func (j Job) Refresh(run *supervisor.Run) error { return j.ask(run, handOver{}) }
+
+// ask asks the owner of the run, and takes what it hands over.
+func (j Job) ask(run *supervisor.Run, question any) error {
+	got, err := supervisor.Ask[handed](run, ownerPath(j.Owner), question)
+	if err != nil {
+		return err
+	}
+	got.Known.Changed, got.Known.CRDsDue = got.Known.Changed || j.Known.Changed, got.Known.CRDsDue || j.Known.CRDsDue
+	*j.Known = got.Known
+	return got.Err
+}
+
+// Values are those that hooks of the owner see: merged ones, and the ConfigMap's alone (D2, D8).
+// The list of enabled modules is added for hooks of modules only and never stored (D9).
+func (k *known) Values() (merged, config map[string]any) {
+	merged = map[string]any{values.GlobalKey: k.Global.Merged(), k.Own.Key(): k.Own.Merged()}
+	config = map[string]any{values.GlobalKey: k.Global.Config(), k.Own.Key(): k.Own.Config()}
+	return merged, config
+}
+
+// runningHooks are the hooks and enabled scripts that run now, so that one that hangs is reported: it may hold
+// up all modules until its time limit ends it (C29). Runs begin and end in their own goroutines.
+type runningHooks struct {
+	log *slog.Logger
+	all sync.Map // of *runningHook
+}
+
+// runningHook is one process. The embedded part is not changed once it is stored.
+type runningHook struct {
+	view.RunningHook
+	// report is the timer of the next line. The goroutine of a timer replaces it, while the run may
+	// stop it.
+	report atomic.Pointer[time.Timer]
+}
+
+// begin notes a hook whose process is about to start; the caller calls ended when it is gone. The
+// log has a line after view.HangsAfter, and then each time the run has taken twice as long.
+func (r *runningHooks) begin(h view.RunningHook) (ended func()) {
+	h.Began = time.Now()
+	running := &runningHook{RunningHook: h}
+	r.all.Store(running, true)
+	r.report(running, view.HangsAfter)
+	return func() {
+		r.all.Delete(running)
+		running.report.Load().Stop() // if it goes off at this moment, it finds that the run has ended
+	}
+}
+
+// report logs that a hook hangs, if it still runs then. A hanging hook is no failure: its time
+// limit ends it, if it has one.
+func (r *runningHooks) report(h *runningHook, in time.Duration) {
+	h.report.Store(time.AfterFunc(in, func() {
+		if _, runs := r.all.Load(h); !runs {
+			return
+		}
+		about := []any{"hook", h.Hook, "binding", h.Binding, "runningFor", time.Since(h.Began).Round(time.Second).String(), "limit", cmp.Or(h.Limit, "none")}
+		if h.Module != "" {
+			about = append(about, "module", h.Module)
+		}
+		r.log.Warn("hook hangs", about...)
+		r.report(h, time.Since(h.Began)) // when it has taken twice as long
+	}))
+}
+
+// Hanging lists the hooks and enabled scripts that have been running for a minute or more, the longest first.
+func (s *Shared) Hanging() []view.RunningHook {
+	var out []view.RunningHook
+	for key := range s.running.all.Range {
+		if h, _ := key.(*runningHook); h.Hangs() {
+			out = append(out, h.RunningHook)
+		}
+	}
+	slices.SortFunc(out, func(a, b view.RunningHook) int {
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
+	})
+	return out
+}
+
+// hookBegins notes a hook, or an enabled script, which has no configuration. The limit is only
+// shown; package hooks enforces it.
+func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
+	limit := j.HookTimeout
+	if hook.Config != nil {
+		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
+	}
+	return j.running.begin(view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
+}
+
+// limitText is empty for no limit, which pages leave out.
+func limitText(limit time.Duration) string {
+	if limit <= 0 {
+		return ""
+	}
+	return limit.String()
+}
+
+// progressPause is how often the log says how far long work is.
+const progressPause = 10 * time.Second
+
+// progress shows how far long work is, and logs it now and then.
+func (j Job) progress(run *supervisor.Run, what string) func(done, total int) {
+	var mu sync.Mutex
+	told, most := time.Now(), 0
+	return func(done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done < most { // another goroutine was faster
+			return
+		}
+		most = done
+		run.Progress(fmt.Sprintf("%s, %d of %d", what, done, total))
+		if time.Since(told) >= progressPause && done < total {
+			told = time.Now()
+			j.Log.Info(what, "done", done, "total", total)
+		}
+	}
+}
+
+// installing is the context for the installation of CRDs.
+func (j Job) installing(run *supervisor.Run) context.Context {
+	return kube.WithProgress(run.Context(), j.progress(run, "installing CRDs"))
+}
+
+// adoptModule gives a module actor the module's directory, whose files have changed, which came back after it was
+// removed, or has another name, and the values in it. The module starts from the beginning; its release stays.
+type adoptModule struct {
+	Module  addons.Module
+	Section *values.Section
+}
+
+// updateModule gives a module actor what the values.yaml files of the roots say about it now (P8).
+type updateModule struct {
+	Module  addons.Module
+	Section *values.Section // static values and schemas; nil when they are the same
+}
+
+// updateGlobal gives global-hooks what has changed on disk (P8).
+type updateGlobal struct {
+	Section *values.Section // static values and schemas; nil when they are the same
+	Hooks   []hooks.Hook
+	Asked   bool // the hooks were asked for their configuration; else they are the same
+}
+
+// addSections adds to config the modules that were found after the start. Each receives its section of the ConfigMap
+// before SectionsAdded answers the discovery that asked the operator for them, so that no run begins without its
+// section.
+type (
+	addSections struct {
+		Modules  []addons.Module
+		Sections map[string]*values.Section
+	}
+	// sectionsAdded is the answer. Err is why the operator has spawned none.
+	sectionsAdded struct{ Err error }
+)

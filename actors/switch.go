@@ -1,0 +1,213 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/plan"
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// deleted ends a delete. Nothing of the module is left but its static values, and under maintenance
+// its release.
+func (m *module) deleted(ctx actor.Context, result any) {
+	if untouched, _ := result.(bool); untouched {
+		m.retire(ctx)
+		return
+	}
+	m.clear(ctx)
+	m.begun = false
+	m.life.become(view.Disabled)
+	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
+	m.log.Info("module is deleted")
+}
+
+// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module whose
+// first run has not begun is disabled at once, so that it cannot begin; if it is switched on again,
+// the reload that follows enables it.
+func (m *module) suspend(ctx actor.Context) {
+	if m.life.phase == view.Waiting {
+		m.forget(ctx)
+	}
+	if m.life.off() {
+		return
+	}
+	m.release.forget()
+	m.life.become(view.Suspended)
+	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
+	m.owner.values.discard()
+	m.owner.tasks.dropNext(ctx)
+	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
+}
+
+// forget ends everything of a module whose directory is gone or that is retired, without deleting
+// its release. It notes whether a run was under way, for the case that the directory comes back.
+func (m *module) forget(ctx actor.Context) {
+	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
+	m.owner.values.discard()
+	m.owner.tasks.dropNext(ctx)
+	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.begun = m.begun || m.loading.done && m.life.phase != view.Disabled && m.life.phase != view.Waiting
+	m.clear(ctx)
+	m.life.become(view.Disabled)
+}
+
+// clear ends the watches, schedules and queues of the module's hooks (G6.4), and forgets what belongs to an
+// enabled module only (E11).
+func (m *module) clear(ctx actor.Context) {
+	m.delayed.stop()
+	m.drift.forget(ctx, m.owner.tasks.runs)
+	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
+	m.release.forget()
+	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
+	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
+	m.life.late = true
+	m.owner.reset()
+	m.loading.done = false
+	m.release.held, m.release.allowed = "", ""
+	m.release.last = helm.Outcome{}
+}
+
+// enable begins to load the hooks at once, so that they are there when the first run begins. A
+// module that was suspended is resumed.
+func (m *module) enable(ctx actor.Context) {
+	m.resume(ctx)
+	if m.life.phase == view.Disabled {
+		m.life.become(view.Waiting)
+	}
+	m.loading.begin(ctx)
+}
+
+// resume undoes suspend: the flag was switched back before the reload came (E14), or a person lets the module go on
+// (H27). What ran was cancelled, and parts of the release may be gone, so the module starts from the beginning.
+func (m *module) resume(ctx actor.Context) {
+	if m.life.phase == view.Deleting || m.life.phase == view.Suspended && m.life.maintenance != values.Suspended {
+		enabled := m.life.phase == view.Suspended
+		m.forget(ctx)
+		if enabled {
+			m.log.Info("module starts again from the beginning")
+			m.enable(ctx)
+		}
+	}
+}
+
+// update takes over what the values.yaml files of the roots say now (P8). Failed tasks are retried at once: the change
+// may be the fix.
+func (m *module) update(msg updateModule) {
+	m.module = msg.Module
+	m.owner.values.onFiles(msg.Section)
+	m.owner.tasks.retryNow()
+}
+
+// retire ends what a module does without deleting its release: its directory is gone, or it is disabled under
+// maintenance.
+func (m *module) retire(ctx actor.Context) {
+	if m.life.phase == view.Disabled {
+		return
+	}
+	if m.forget(ctx); m.life.maintenance != "" {
+		m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
+	}
+}
+
+// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are
+// left out meanwhile are compared by the first run afterwards.
+func (m *module) setMaintenance(ctx actor.Context, mode string) {
+	if mode == m.life.maintenance {
+		return
+	}
+	was := m.life.maintenance
+	m.life.maintenance = mode
+	if mode == "" {
+		if was == values.Suspended {
+			m.log.Info("module is no longer suspended")
+		} else {
+			m.log.Info("maintenance is over")
+		}
+		return
+	}
+	m.crdsDue = true
+	m.drift.forget(ctx, m.owner.tasks.runs)
+	m.release.forget()
+	if mode == values.Suspended {
+		m.hold(ctx)
+		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")
+		return
+	}
+	m.log.Info("module is under maintenance: its hooks continue, its release is left alone", "mode", mode)
+}
+
+// hold ends what a module does until it is no longer suspended (H27). A Helm action ends normally.
+// Tasks that are due meanwhile are kept, as while a module is switched off.
+func (m *module) hold(ctx actor.Context) {
+	switch {
+	case m.life.phase == view.Deleting:
+		m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
+	case !m.life.off():
+		m.suspend(ctx)
+	}
+}
+
+// moduleRelease is what a module knows of its release and of the objects in it.
+type moduleRelease struct {
+	owner *owner      // of the module
+	life  *moduleLife // of the module
+
+	last    helm.Outcome // of the last run that asked Helm; the zero value before
+	held    string       // why an upgrade waits for a person, and what allows it; empty for none
+	allowed string       // what a person has allowed, until a run has ended that could use it
+}
+
+// noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
+// and for exactly the objects that it names; one that came during the run is for the next.
+func (r *moduleRelease) noteHeld(hold *helm.Hold) {
+	log, before := r.owner.log, r.held
+	if hold == nil {
+		if r.held, r.allowed = "", ""; before != "" {
+			log.Info("no upgrade is held back any longer")
+		}
+		return
+	}
+	if r.allowed != "" && r.allowed != hold.Confirm {
+		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used",
+			"value", r.allowed, "want", hold.Confirm)
+		r.allowed = ""
+	}
+	names := make([]string, len(hold.Objects))
+	for i, o := range hold.Objects {
+		names[i] = o.String()
+	}
+	confirm := r.owner.program.ConfirmCommand(hold.Confirm)
+	if r.held = plan.HeldUpgrade(names, hold.Why, confirm); r.held == before {
+		return
+	}
+	log.Warn("an upgrade is held back until a person allows it, or the change is taken back",
+		"objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", confirm)
+	text := "module " + r.owner.name + ": " + r.held
+	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
+}
+
+// runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
+// whatever Helm did before that began.
+func (r *moduleRelease) runEnded(actor.Context) {
+	if r.life.maintenance != "" || r.life.off() {
+		r.forget()
+	}
+}
+
+// forget notifies the healer that no module owns the objects any more, so that it heals none of
+// them.
+func (r *moduleRelease) forget() {
+	r.owner.program.Send(r.owner.program.PID(healerPath), releaseApplied{Module: r.owner.name})
+}
+
+// rests reports whether nothing changes the release now and it is under no maintenance: only then
+// can drift be distinguished from work in progress.
+func (r *moduleRelease) rests() bool {
+	tasks := r.owner.tasks
+	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && tasks.ofRelease() == nil && tasks.next == nil
+}

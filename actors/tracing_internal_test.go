@@ -1,0 +1,76 @@
+package actors
+
+import (
+	"errors"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// Without a tracer spans cost nothing.
+func TestNoSpansNoCost(t *testing.T) {
+	j := Job{Shared: &Shared{}, Owner: "m", Task: messages.Task{Cause: messages.Cause{Activation: messages.Startup}}}
+	run, failed := &supervisor.Run{}, errors.New("failed")
+	allocations := testing.AllocsPerRun(100, func() {
+		inner, s := j.span(run, "hook run", about{hook: "h", binding: "b"})
+		s.note(func() []attribute.KeyValue { return []attribute.KeyValue{attribute.Int("x", 1)} })
+		if s.End(failed); inner != run || s.Name() != "" {
+			t.Fatal("there is a span")
+		}
+	})
+	if allocations > 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// BenchmarkNoSpan is what a span costs while tracing is off.
+func BenchmarkNoSpan(b *testing.B) {
+	j, run := Job{Shared: &Shared{}, Owner: "m"}, &supervisor.Run{}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, s := j.span(run, "hook run", about{hook: "h", binding: "b"})
+		s.End(nil)
+	}
+}
+
+// Tasks and causes carry spans as W3C traceparents, which hooks understand, too.
+func TestSpansAsText(t *testing.T) {
+	const sampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	const dropped = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+	for _, name := range []string{sampled, dropped} {
+		s := spanContext(name)
+		if got := traceparent(s); got != name || s.IsSampled() != (name == sampled) {
+			t.Errorf("%s is read as %s, sampled %t", name, got, s.IsSampled())
+		}
+	}
+	for _, wrong := range []string{"", "x", "00-0-0-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", "00-zzf7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
+		if s := spanContext(wrong); s.IsValid() {
+			t.Errorf("%q is read as %s", wrong, traceparent(s))
+		}
+	}
+	if got := traceparent(trace.SpanContext{}); got != "" {
+		t.Errorf("no span is %q", got)
+	}
+}
+
+// A link goes to the nearest cause that a span has made.
+func TestLinks(t *testing.T) {
+	const hook = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	patched := messages.By(messages.ByHook, "h patched objects", messages.Cause{Activation: messages.Startup}).In(hook)
+	for situation, c := range map[string]struct {
+		cause messages.Cause
+		links int
+	}{
+		"from outside":            {messages.Cause{Activation: messages.ByConfigMap}, 0},
+		"made by a hook":          {patched, 1},
+		"an event made by a hook": {messages.By(messages.ByKubernetes, "Pod a", patched), 1},
+	} {
+		if got := linkTo(c.cause); len(got) != c.links {
+			t.Errorf("%s: %d links, want %d", situation, len(got), c.links)
+		}
+	}
+}
