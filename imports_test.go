@@ -45,9 +45,8 @@ func mayImport() map[string]string {
 		"deploy":     "",
 		"cmd":        all + " deploy" + telemetry,
 
-		"actors/plan":           "addons helm hooks messages values",
-		"actors/scenario/match": "hooks values",
-		"messages/view":         "hooks messages values",
+		"actors/plan":   "addons helm hooks messages values",
+		"messages/view": "hooks messages values",
 	}
 }
 

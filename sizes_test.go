@@ -16,23 +16,23 @@ import (
 // reason, after //.
 const sizes = `
 actors 10603 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
-actors/scenario 2397 // objects of kinds that the module defines
+actors/scenario 2297 // objects of kinds that the module defines
 addons 1150 // content that is lost is not in force
 cmd 6429
 helm 6631 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
-hooks 2554 // days on which clocks change
+hooks 2460 // days on which clocks change
 jq 505 // steps of filters are bounded
 kube 5069
 kube/apiserver 1804
-messages 1549
+messages 1508
 server 2492
-supervisor 1160
-testkit 3989 // faults of release records
+supervisor 1135
+testkit 3938 // faults of release records
 values 3569 // one list of names of secrets
-go: 49875 // 32
+go: 49564 // 32
 scripts: 1106
 web: 316
-tests: 43285 // 32
+tests: 43284 // 32
 txtar: 15213 // 32: scripts of the guards
 `
 

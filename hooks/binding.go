@@ -2,11 +2,21 @@ package hooks
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"addon-operator/jq"
 )
 
 // Scope is the kind of owner of a hook; it decides which bindings are allowed (C8).
@@ -190,4 +200,194 @@ func Queues(all []Hook) []string {
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == MainQueue })
+}
+
+// labels checks what the schema cannot: the grammar of labels and how many values an operator
+// takes. The operator of an expression may be in either of two keys in v0 (X9). nil means that there
+// is no selector, which selects everything.
+func (r *report) labels(at string, from *writtenLabels) *metav1.LabelSelector {
+	if from == nil {
+		return nil
+	}
+	selector := &metav1.LabelSelector{MatchLabels: from.MatchLabels}
+	for i, e := range from.MatchExpressions {
+		if operator := cmp.Or(e.Operator, e.Operation); operator == "" || e.Operation != "" && e.Operation != operator {
+			r.fail(fmt.Sprintf("%s.matchExpressions[%d]", at, i), "needs operator, or its other name operation: one of In, NotIn, Exists and DoesNotExist")
+			return nil
+		}
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: e.Key, Operator: metav1.LabelSelectorOperator(cmp.Or(e.Operator, e.Operation)), Values: once(e.Values),
+		})
+	}
+	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+		r.fail(at, "is not a label selector: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return selector
+}
+
+// fields writes a selector in the form that the API server reads; "" for none. Names becomes such a
+// selector itself, so metadata.name must not be in both.
+func (r *report) fields(at string, from writtenFields, names []string) string {
+	var terms []fields.Selector
+	for i, e := range from.MatchExpressions {
+		field := fmt.Sprintf("%s.matchExpressions[%d].field", at, i)
+		switch {
+		case strings.ContainsAny(e.Field, `=!,\`): // it would be read as another condition, or as several
+			r.fail(field, "%s is not the path of a field; write one such as status.phase", show(e.Field))
+		case e.Field == "metadata.name" && len(names) > 0:
+			r.fail(field, "is metadata.name, which nameSelector already restricts; use one of the two")
+		case e.Operator == "!=" || e.Operator == "NotEquals":
+			terms = append(terms, fields.OneTermNotEqualSelector(e.Field, e.Value))
+		default:
+			terms = append(terms, fields.OneTermEqualSelector(e.Field, e.Value))
+		}
+	}
+	if len(terms) == 0 {
+		return ""
+	}
+	return fields.AndSelectors(terms...).String()
+}
+
+// names refuses names that no object can have: a watch for one would fail again and again.
+func (r *report) names(at string, names []string) []string {
+	for i, name := range names {
+		r.name(fmt.Sprintf("%s[%d]", at, i), name)
+	}
+	return once(names)
+}
+
+func (r *report) name(at, name string) {
+	if name == "" {
+		r.fail(at, "is an empty name; leave it out")
+	} else if problems := content.IsPathSegmentName(name); len(problems) > 0 {
+		r.fail(at, "%s cannot be a name: it %s", show(name), strings.Join(problems, ", "))
+	}
+}
+
+// once returns a list without repetitions; nil only for nil.
+func once(list []string) []string {
+	if list == nil {
+		return nil
+	}
+	found := []string{}
+	for _, text := range list {
+		if !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+const (
+	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one
+	// object loops without end, or would delay all other watches.
+	filterLimit = time.Second
+	// distrust is the limit for a filter that has exceeded its limit within the last penalty. An
+	// ordinary filter needs far less than a millisecond; one that loops on each of a thousand
+	// objects must not take a quarter of an hour.
+	distrust = 10 * time.Millisecond
+	penalty  = time.Minute
+)
+
+// Filter is a compiled jq expression. It is safe for concurrent use. Of files it has access only to the modules that it
+// imports, which are read when it is compiled. A nil *Filter is the filter of a binding without jqFilter.
+type Filter struct {
+	source     string
+	program    *jq.Program
+	distrusted atomic.Int64 // until when, in milliseconds of Unix time
+}
+
+// CompileFilter compiles a jq expression once for all objects. Modules that it imports are searched
+// in the directories of library; without any, imports fail.
+func CompileFilter(expression string, library ...string) (*Filter, error) {
+	program, err := jq.Compile(expression, library...)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: %w", expression, err)
+	}
+	return &Filter{source: expression, program: program}, nil
+}
+
+// String returns the expression as the hook wrote it; "" for a nil filter.
+func (f *Filter) String() string {
+	if f == nil {
+		return ""
+	}
+	return f.source
+}
+
+// Apply applies the filter to one object, which it does not change. No result gives null, one
+// result that value, several an array of them (C37). A nil filter returns nil. An error is about
+// this object only, except that after a timeout the filter has less time for a minute.
+func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
+	if f == nil {
+		return nil, nil
+	}
+	limit := filterLimit
+	if time.Now().UnixMilli() < f.distrusted.Load() {
+		limit = distrust
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	result, err := f.apply(ctx, object)
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.distrusted.Store(time.Now().Add(penalty).UnixMilli())
+		return nil, fmt.Errorf("jq expression %q: no result within %s; does it loop forever?", f.source, limit)
+	}
+	return result, err
+}
+
+// apply is Apply with a context as the only limit.
+func (f *Filter) apply(ctx context.Context, object map[string]any) (json.RawMessage, error) {
+	input, err := jqValue(object)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
+	}
+	var results []any
+	for result, err := range f.program.Results(ctx, input) {
+		if err != nil {
+			return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
+		}
+		results = append(results, result)
+	}
+	var result any = results
+	switch len(results) {
+	case 0:
+		return json.RawMessage("null"), nil
+	case 1:
+		result = results[0]
+	}
+	text, err := jq.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: its result: %w", f.source, err)
+	}
+	return text, nil
+}
+
+// jqValue copies a tree with the types that gojq accepts: it panics on others, int64 included.
+// Objects come from a shared cache, so nothing is changed in place.
+func jqValue(value any) (any, error) {
+	var err error
+	switch v := value.(type) {
+	case nil, bool, string, int, float64, json.Number:
+		return v, nil
+	case int64:
+		return int(v), nil
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for key, element := range v {
+			if copied[key], err = jqValue(element); err != nil {
+				return nil, err
+			}
+		}
+		return copied, nil
+	case []any:
+		copied := make([]any, len(v))
+		for i, element := range v {
+			if copied[i], err = jqValue(element); err != nil {
+				return nil, err
+			}
+		}
+		return copied, nil
+	}
+	return nil, fmt.Errorf("the object contains a %T, which is not a JSON value", value)
 }

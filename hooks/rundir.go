@@ -129,3 +129,74 @@ func notRegular(variable string) error {
 func (d *runDir) remove() error {
 	return os.RemoveAll(d.path)
 }
+
+// checkOwner refuses a directory in which another user could replace our files: its owner, or
+// anyone who may write to it, can rename the files of a run and read or write others in their
+// place. Root is trusted; with the sticky bit, as in /tmp, others cannot rename what is ours.
+func checkOwner(path string) error {
+	if err := checkOwned(os.Lstat(path)); err != nil { // of a symbolic link
+		return err
+	}
+	info, err := os.Stat(path)
+	if err := checkOwned(info, err); err != nil {
+		return err
+	}
+	const othersWrite = 0o022
+	if info.Mode().Perm()&othersWrite != 0 && info.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("others may write to it (mode %04o), and could replace the files of hooks; run chmod go-w, or set a directory in it, which the operator creates", info.Mode().Perm())
+	}
+	return nil
+}
+
+// checkWritable makes and removes a directory of a run.
+func checkWritable(path string) error {
+	probe, err := makeRunDir(path, "probe", 0)
+	if err != nil {
+		return fmt.Errorf("it cannot be written to: %w", err)
+	}
+	return probe.remove()
+}
+
+func checkOwned(info os.FileInfo, err error) error {
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if us := os.Geteuid(); ok && stat.Uid != 0 && int(stat.Uid) != us {
+		return fmt.Errorf("it belongs to user %d, who could replace the files of hooks; the operator is user %d: give it a directory of its own", stat.Uid, us)
+	}
+	return nil
+}
+
+// claim removes what an operator that was killed has left in the directory for temporary files, and
+// marks the directory as used. The mark is a lock that all operators on a directory share and that
+// ends with its process: whoever gets it exclusively knows that no other operator has runs there.
+// The files hold values, so they must not stay for the next reader. claim returns the open
+// directory, which must stay open as long as runs lie in it; failures are only logged.
+func claim(options Options) *os.File {
+	dir, err := os.Open(options.TmpDir)
+	if err != nil {
+		options.Log.Warn("files of earlier runs cannot be listed", "path", options.TmpDir, "err", err)
+		return nil
+	}
+	lock := func(how int) error { return syscall.Flock(int(dir.Fd()), how) }
+	if lock(syscall.LOCK_EX|syscall.LOCK_NB) == nil && !options.KeepFiles {
+		removeRuns(options)
+	}
+	if err := lock(syscall.LOCK_SH); err != nil { // a file system without locks: then nothing is removed
+		options.Log.Debug("the directory for temporary files cannot be locked", "path", options.TmpDir, "err", err)
+	}
+	return dir
+}
+
+// removeRuns removes the directories of all runs.
+func removeRuns(options Options) {
+	left, _ := filepath.Glob(filepath.Join(options.TmpDir, runPrefix+"*"))
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			options.Log.Warn("files of an earlier run cannot be removed", "path", path, "err", err)
+			continue
+		}
+		options.Log.Info("files of a run that an earlier operator could not finish are removed", "path", path)
+	}
+}

@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"addon-operator/values"
 )
@@ -320,4 +322,118 @@ func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
 	if err := dir.remove(); err != nil {
 		log.Warn("files of the run cannot be removed", "path", dir.path, "err", err)
 	}
+}
+
+// Usage is the cost of one execution (C30).
+type Usage struct {
+	Wall   time.Duration
+	User   time.Duration // CPU time of the hook and of the children it has waited for
+	System time.Duration
+	// MaxRSS is the largest resident memory of one of these processes in bytes, or 0 when it is not
+	// known: the kernel counts the memory of the process that starts another one towards that one,
+	// so its figure is about the hook only when it is above the operator's own peak.
+	MaxRSS int64
+}
+
+// usageOf has the figures of the kernel.
+func usageOf(state *os.ProcessState, wall time.Duration) Usage {
+	usage := Usage{Wall: wall}
+	if state == nil {
+		return usage
+	}
+	usage.User, usage.System = state.UserTime(), state.SystemTime()
+	rusage, ok := state.SysUsage().(*syscall.Rusage)
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); ok && err == nil && rusage.Maxrss > self.Maxrss {
+		usage.MaxRSS = int64(rusage.Maxrss) * rssUnit
+	}
+	return usage
+}
+
+// checkChroot makes the option absolute and checks that hooks find their files with it: later, a hook
+// would only report "no such file".
+func checkChroot(options *Options) error {
+	if options.Chroot == "" {
+		return nil
+	}
+	root, err := filepath.Abs(options.Chroot)
+	if err != nil {
+		return fmt.Errorf("root directory of hooks: %w", err)
+	}
+	options.Chroot = root
+	if !Below(root, options.TmpDir) {
+		return fmt.Errorf("root directory of hooks %s: the directory for temporary files, %s, is not below it, so no hook could read or write there", root, options.TmpDir)
+	}
+	if found, err := filepath.EvalSymlinks(root); err != nil {
+		return fmt.Errorf("root directory of hooks: %w", err)
+	} else if found != root {
+		return fmt.Errorf("root directory of hooks %s: is a symbolic link; use %s", root, found)
+	}
+	return nil
+}
+
+// Below reports whether a path is root or below it. It compares texts only; symbolic links may lead
+// elsewhere.
+func Below(root, path string) bool {
+	rest, err := filepath.Rel(root, path)
+	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
+}
+
+// inside returns a path as a process sees it whose root directory is root; "" for none.
+func inside(root, path string) string {
+	if root == "" {
+		return path
+	}
+	rest, err := filepath.Rel(root, path)
+	if err != nil || !Below(root, path) {
+		return path // the process will say that it is not there
+	}
+	return filepath.Join("/", rest)
+}
+
+// environment returns the variables of the process with paths as it sees them. Values that are no
+// paths below the root stay as they are.
+func (p process) environment() []string {
+	env := make([]string, len(p.env))
+	for i, variable := range p.env {
+		name, path, _ := strings.Cut(variable, "=")
+		env[i] = name + "=" + inside(p.root, path)
+	}
+	return env
+}
+
+// longestShebang is the number of bytes of the first line of a script that the kernel reads.
+const longestShebang = 256
+
+// CheckInterpreter returns what is wrong with the first line of a script, and what to write
+// instead: the kernel only reports "no such file or directory" or "exec format error". It returns
+// nil for programs that are no scripts, and for files that it cannot read. root is the root
+// directory of the script as in Options.Chroot; "" for none.
+func CheckInterpreter(root, path string) error {
+	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	head, err := io.ReadAll(io.LimitReader(file, longestShebang))
+	if err != nil || len(head) == 0 {
+		return nil
+	}
+	line, _, ended := bytes.Cut(head, []byte("\n"))
+	words := strings.Fields(strings.TrimPrefix(string(line), "#!"))
+	switch {
+	case !bytes.HasPrefix(head, []byte("#!")) && (!utf8.Valid(line) || bytes.ContainsRune(line, 0)):
+		return nil
+	case !bytes.HasPrefix(head, []byte("#!")):
+		return errors.New("line 1: the script has no interpreter; begin it with a line such as #!/usr/bin/env bash")
+	case ended && bytes.HasSuffix(line, []byte("\r")):
+		return errors.New("line 1: it ends with a carriage return, as on Windows, which becomes part of the interpreter's name; save the file with Unix line endings, for example with sed -i 's/\\r$//'")
+	case len(words) == 0:
+		return errors.New("line 1: #! names no interpreter; write a line such as #!/usr/bin/env bash")
+	}
+	if _, err := os.Stat(filepath.Join(root, words[0])); err != nil {
+		return fmt.Errorf("line 1: the interpreter %s does not exist here; install it, or correct the name", words[0])
+	}
+	return nil // env names the program that it does not find
 }

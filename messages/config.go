@@ -1,6 +1,9 @@
 package messages
 
-import "addon-operator/values"
+import (
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
 
 // ConfirmPurge notifies converge of a confirmation that a person has given.
 type ConfirmPurge struct{ Value string }
@@ -86,4 +89,19 @@ type ConfigSaved struct {
 	Conflict bool
 	// FlagsChanged: a flag in the ConfigMap has another value now.
 	FlagsChanged bool
+}
+
+// ApplyHookResult passes the result files of a hook that exited with 0 to its owner. The answer is
+// what the run knows of its owner from now on, or an error that names what was refused; then
+// nothing of the result has an effect (D26).
+type ApplyHookResult struct {
+	Hook    string
+	Binding hooks.BindingType
+	// Triggers asks for the event that follows a change of values (G18): hooks run by
+	// schedules and Kubernetes events.
+	Triggers bool
+	Cause    Cause
+	Result   hooks.Result
+	// Origin is remembered with the values that the result changes.
+	Origin values.Origin
 }

@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"fmt"
+
 	"addon-operator/hooks"
 )
 
@@ -73,4 +75,60 @@ type Unwatch struct{ Owner string }
 type WatchKey struct {
 	Owner   string
 	Binding BindingKey
+}
+
+// BindingKey names a kubernetes binding of a hook by its place in the hook's
+// configuration, because names may repeat.
+type BindingKey struct {
+	Hook  string
+	Index int
+}
+
+// BindingSettled notifies an owner that a binding need not be waited for: its Synchronization has succeeded, or was not
+// wanted; or it is deferred, because its kind does not exist yet, or the operator may not list it. Then only its own hook
+// waits for it.
+type BindingSettled struct {
+	Binding  BindingKey
+	Deferred bool
+	Late     bool   // it was deferred, so whatever ran without the hook is due again
+	Task     string // of the run that sends it
+}
+
+// AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
+// named queues, unless they are queued or done, and to answer as
+// soon as every binding that must be waited for is synchronized (F13, F14, X22).
+type AwaitSynchronized struct {
+	Task string // of the run that asks
+	// Trace is the span that waits; the runs become parts of it (see Task.Trace).
+	Trace string
+}
+
+// BindingState is the state of the watch of a kubernetes binding.
+type BindingState struct {
+	Owner   string `json:"owner"`
+	Hook    string `json:"hook"`
+	Binding string `json:"binding"`
+	Queue   string `json:"queue"`
+	Kind    string `json:"kind"`
+	// Phase is syncing, complete, waiting-for-kind, forbidden, too-large or stale (kube.Phase);
+	// Message says more.
+	Phase   string `json:"phase"`
+	Message string `json:"message,omitempty"`
+	// Objects in the snapshot, events held until Synchronization has succeeded, and how often
+	// jqFilter failed on an object (C39).
+	Objects      int    `json:"objects"`
+	Held         int    `json:"heldEvents,omitempty"`
+	FilterErrors uint64 `json:"filterErrors,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (b BindingState) String() string {
+	text := fmt.Sprintf("%s %s/%s %s: %s", b.Owner, b.Hook, b.Binding, b.Kind, b.Phase)
+	if b.Message != "" {
+		text += " (" + b.Message + ")"
+	}
+	if b.FilterErrors > 0 {
+		text += fmt.Sprintf(", jqFilter failed %d times", b.FilterErrors)
+	}
+	return text
 }

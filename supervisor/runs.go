@@ -448,3 +448,54 @@ func (w *worker) Receive(ctx actor.Context) {
 		ctx.Request(ctx.Parent(), succeeded{result})
 	}
 }
+
+// The delays between two attempts at a task (rule F7): 5 s, 10 s, 20 s, 30 s, 30 s, …
+const (
+	firstDelay = 5 * time.Second
+	maxDelay   = 30 * time.Second
+)
+
+// Backoff returns the delays between the attempts at one task. It never gives up.
+//
+// There is no jitter: attempts of one task are all that it spaces, and the library
+// adds its jitter after the cap, which would break the promise of 30 s.
+func Backoff() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstDelay),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(maxDelay),
+		backoff.WithRandomizationFactor(0),
+		backoff.WithMaxElapsedTime(0), // the default of 15 minutes would end in a hot loop
+	)
+}
+
+// Failure is the typed failure of a task: a hook that exited with an error, a
+// refused patch, a Helm action. A run raises it by [Must], the strategy of its owner
+// restarts the run. Any other panic is a bug of ours and is treated as such.
+type Failure struct{ Err error }
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap gives access to the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Must ends the current message of an actor with a typed failure when err is not
+// nil. It is the only place of the program that panics on purpose.
+func Must(err error) {
+	if err != nil {
+		panic(&Failure{Err: err})
+	}
+}
+
+// asFailure distinguishes a typed failure from a bug.
+func asFailure(reason any) (err error, bug bool) {
+	var failure *Failure
+	if e, ok := reason.(error); ok {
+		if errors.As(e, &failure) {
+			return failure.Err, false
+		}
+		return fmt.Errorf("bug: %w", e), true
+	}
+	return fmt.Errorf("bug: %v", reason), true
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -227,4 +228,100 @@ func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
+}
+
+// Ask sends a message of a run to the actor with the given path and waits for its answer. It fails
+// when the run is cancelled.
+func Ask[Answer any](r *Run, path string, question any) (Answer, error) {
+	return AskFor[Answer](r.ctx, r.system, path, question)
+}
+
+// AskFor is Ask for callers outside of the actors. It ends with ctx; an actor that does not exist is an error, and an
+// answer of another type a bug of the program.
+func AskFor[Answer any](ctx context.Context, s *System, path string, question any) (Answer, error) {
+	var none Answer
+	got, err := s.Ask(ctx, s.PID(path), question)
+	if err != nil {
+		return none, err
+	}
+	answer, ok := got.(Answer)
+	if !ok {
+		return none, fmt.Errorf("bug: actor %s answered %T with %T", path, question, got)
+	}
+	return answer, nil
+}
+
+// Stages stops the children of an actor in order: those of the last stage stop first,
+// and a stage begins to stop only when the one after it is gone.
+type Stages struct {
+	stages   [][]*actor.PID
+	stopping bool
+}
+
+// NewStages makes a number of stages without children.
+func NewStages(n int) Stages { return Stages{stages: make([][]*actor.PID, n)} }
+
+// Add appends a child to the stage with the given index, counted from 0.
+func (s *Stages) Add(stage int, pid *actor.PID) { s.stages[stage] = append(s.stages[stage], pid) }
+
+// Stop begins the stop; done reports that no child is left.
+func (s *Stages) Stop(ctx actor.Context) (done bool) {
+	s.stopping = true
+	return s.stopLast(ctx)
+}
+
+// Terminated notes that a child is gone and stops the next stage when it was the last
+// of its stage. It reports true when no child is left.
+func (s *Stages) Terminated(ctx actor.Context, who *actor.PID) (done bool) {
+	for i, stage := range s.stages {
+		for j, pid := range stage {
+			if pid.Id == who.Id {
+				s.stages[i] = append(stage[:j:j], stage[j+1:]...)
+			}
+		}
+	}
+	if !s.stopping || len(s.stages) == 0 || len(s.stages[len(s.stages)-1]) > 0 {
+		return false
+	}
+	return s.stopLast(ctx)
+}
+
+func (s *Stages) stopLast(ctx actor.Context) (done bool) {
+	for len(s.stages) > 0 && len(s.stages[len(s.stages)-1]) == 0 {
+		s.stages = s.stages[:len(s.stages)-1]
+	}
+	if len(s.stages) == 0 {
+		return true
+	}
+	for _, pid := range s.stages[len(s.stages)-1] {
+		ctx.Stop(pid)
+	}
+	return false
+}
+
+// Shared is a value that goroutines share. It is replaced and never modified, so readers take no
+// lock.
+type Shared[T any] struct{ value atomic.Pointer[T] }
+
+// Get returns the present value, which is zero at first.
+func (s *Shared[T]) Get() (value T) {
+	if now := s.value.Load(); now != nil {
+		value = *now
+	}
+	return value
+}
+
+// Change replaces the value by the result of next. It calls next again when another goroutine was
+// faster, so next must have no effects.
+func (s *Shared[T]) Change(next func(T) T) {
+	for {
+		before := s.value.Load()
+		var now T
+		if before != nil {
+			now = *before
+		}
+		if now = next(now); s.value.CompareAndSwap(before, &now) {
+			return
+		}
+	}
 }

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -370,4 +374,16 @@ func (p *player) showData(what string, data map[string]string) {
 	if len(data) > 0 {
 		p.Trace.Add("%s", what)
 	}
+}
+
+// stepCounts writes how a scrape shows the runs of hooks into the trace.
+func stepCounts(p *player, _ string) error {
+	scrape := httptest.NewRecorder()
+	handler := promhttp.HandlerFor(p.options.Metrics.Registry, promhttp.HandlerOpts{})
+	handler.ServeHTTP(scrape, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	counted := regexp.MustCompile(`(?m)^\w+hook_(success_total|(allowed_)?errors(_total)?|run_seconds_count)\b.*$`)
+	for _, line := range counted.FindAllString(scrape.Body.String(), -1) {
+		p.Trace.AddLine(line)
+	}
+	return nil
 }

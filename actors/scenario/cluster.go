@@ -9,12 +9,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors"
+	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
+	"addon-operator/messages/view"
 )
 
 // Where the operator of a script lives.
@@ -33,8 +37,8 @@ const DefaultVersion = "v1.33.0"
 type Cluster struct {
 	Server    *apiserver.Server
 	Client    *kube.Client
-	ConfigMap Settings // of the operator
-	Secret    Settings // with values
+	ConfigMap settings // of the operator
+	Secret    settings // with values
 	// Note is called with what the operator writes to its ConfigMap and its Secret.
 	Note func(format string, args ...any)
 	// Deliver is given the events of watches, to call them in their order. It calls them at once until it is set.
@@ -47,23 +51,23 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 	c.Server.EnsureNamespace(Namespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
-	c.ConfigMap = Settings{c.Client.ConfigMap(Namespace, ConfigMapName), c, "ConfigMap"}
-	c.Secret = Settings{c.Client.Secret(Namespace, ConfigMapName), c, "Secret"}
+	c.ConfigMap = settings{c.Client.ConfigMap(Namespace, ConfigMapName), c, "ConfigMap"}
+	c.Secret = settings{c.Client.Secret(Namespace, ConfigMapName), c, "Secret"}
 	return c
 }
 
-// Settings are the ConfigMap of the operator, or the Secret with values: for the operator
+// settings are the ConfigMap of the operator, or the Secret with values: for the operator
 // (shared.ConfigMap, shared.Secret), and for people who edit them. Reads and writes of the operator
 // go through its client, with its conflicts and its limits; people and watches look into
 // the server.
-type Settings struct {
+type settings struct {
 	kube.ConfigMapStore
 	cluster *Cluster
 	kind    string // ConfigMap or Secret
 }
 
 // Watch implements shared.ConfigMap and shared.Secret.
-func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+func (s settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	deliver := func(content kube.ConfigMap) { s.cluster.Deliver(func() { notify(content) }) }
 	deliver(s.content()) // the watch reports an object that exists only by synced
 	spec := kube.Spec{APIVersion: "v1", Kind: s.kind, Namespaces: []string{Namespace}, Names: []string{ConfigMapName}, KeepObjects: true}
@@ -71,12 +75,12 @@ func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	_, _ = s.cluster.Server.WatchObjects(ctx, spec, func(c kube.Change) { deliver(c.Content()) }, func() {})
 }
 
-func (s Settings) content() kube.ConfigMap {
+func (s settings) content() kube.ConfigMap {
 	return kube.ContentOf(s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName))
 }
 
 // Write implements shared.ConfigMap and shared.Secret. It notes what was written, sorted by key.
-func (s Settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+func (s settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
 	written, err := s.ConfigMapStore.Write(ctx, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		switch {
@@ -91,7 +95,7 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 }
 
 // RemoveConfirmation implements shared.ConfigMap.
-func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
+func (s settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
 	left, err := s.ConfigMapStore.RemoveConfirmation(ctx, value)
 	if err == nil {
 		s.cluster.Note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
@@ -100,12 +104,12 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 }
 
 // Data is the content; nil when the object does not exist.
-func (s Settings) Data() map[string]string {
+func (s settings) Data() map[string]string {
 	return s.content().Data
 }
 
 // Set replaces the content, as a person would. The data of a Secret are in base64, as in the API.
-func (s Settings) Set(data map[string]string) error {
+func (s settings) Set(data map[string]string) error {
 	texts := map[string]any{}
 	for key, text := range data {
 		if s.kind == "Secret" {
@@ -117,17 +121,17 @@ func (s Settings) Set(data map[string]string) error {
 }
 
 // set changes a field of the object, as a person would.
-func (s Settings) set(value any, fields ...string) error {
+func (s settings) set(value any, fields ...string) error {
 	return s.cluster.Set(Reference{"v1", s.kind, Namespace, ConfigMapName}, value, fields...)
 }
 
 // Annotate sets an annotation, as a person would.
-func (s Settings) Annotate(name, value string) error {
+func (s settings) Annotate(name, value string) error {
 	return s.set(value, "metadata", "annotations", name)
 }
 
 // Edit changes keys, as a person would; nil removes one.
-func (s Settings) Edit(keys map[string]*string) error {
+func (s settings) Edit(keys map[string]*string) error {
 	data := s.Data()
 	if data == nil {
 		data = map[string]string{}
@@ -197,3 +201,106 @@ func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(
 	spec.Overflowed = func() { c.Deliver(overflowed) }
 	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.Deliver(func() { notify(change) }) }, synced)
 }
+
+// faults are injected by steps of a script: actions that fail, and that take long. An
+// action is named by its kind, such as FaultOfHook, and its hook or release.
+type faults struct {
+	mu    sync.Mutex     // steps set them in their goroutine, runs use them up in theirs
+	fail  map[string]int // how often an action will fail
+	lasts map[string]time.Duration
+}
+
+// The kinds of actions. Each ends with a space, which no name of a hook or release begins with, so
+// that a kind and a name make the key of an action.
+const (
+	FaultOfHook = "hook "
+	FaultOfHelm = "helm "
+)
+
+// newFaults makes an empty set.
+func newFaults() *faults { return &faults{fail: map[string]int{}, lasts: map[string]time.Duration{}} }
+
+// Clear ends all faults.
+func (f *faults) Clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.fail)
+	clear(f.lasts)
+}
+
+// Fail makes the next n actions fail. It replaces what an earlier call has left, so 0 ends the
+// fault.
+func (f *faults) Fail(action string, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail[action] = n
+}
+
+// Slow makes an action take so long from now on.
+func (f *faults) Slow(action string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lasts[action] = d
+}
+
+// Take returns how many of the next n actions fail, and counts them, so that no other caller gets
+// the same ones.
+func (f *faults) Take(action string, n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := min(n, f.fail[action])
+	f.fail[action] -= taken
+	return taken
+}
+
+// TakeFile is Take for one action on a file: the script may name it by the end of its path. The
+// longest name that has a fault is taken.
+func (f *faults) TakeFile(kind, path string) bool {
+	for more := true; more; _, path, more = strings.Cut(path, "/") {
+		if f.Take(kind+path, 1) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Lasts is how long an action takes.
+func (f *faults) Lasts(action string) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lasts[action]
+}
+
+// releaseWatch notifies the operator of deleted objects of releases, without a watch of each kind:
+// the server reports each deletion. What others write to objects and records it does not notice.
+type releaseWatch struct{ server *apiserver.Server }
+
+// Watch implements shared.ReleaseWatch. No controller works here, so what was written is as its
+// spec asks for.
+func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
+	w.server.OnGone(func(object map[string]any) {
+		u := &unstructured.Unstructured{Object: object}
+		if ctx.Err() != nil || u.GetAnnotations()["meta.helm.sh/release-name"] == "" {
+			return
+		}
+		gvk := u.GroupVersionKind()
+		gvk.Version = "" // as News names objects
+		news.Gone(helm.Object{GVK: gvk, Namespace: u.GetNamespace(), Name: u.GetName()})
+	})
+	return func(written []helm.Object) {
+		for _, o := range written {
+			news.Health(o, helm.Health{State: view.ObjectCurrent})
+		}
+	}
+}
+
+// Present implements shared.ReleaseWatch.
+func (w releaseWatch) Present(o helm.Object) bool {
+	return w.server.Object("", o.GVK.Kind, o.Namespace, o.Name) != nil
+}
+
+// Exists implements shared.ReleaseWatch.
+func (w releaseWatch) Exists(o helm.Object) bool { return w.Present(o) }
+
+// WatchedKinds implements shared.ReleaseWatch: no kind has a watch of its own.
+func (releaseWatch) WatchedKinds() []kube.WatchedKind { return nil }

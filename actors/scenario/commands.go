@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"addon-operator/actors/scenario/match"
 	"addon-operator/values"
 )
 
@@ -193,12 +192,12 @@ func (c call) Unlike(want map[string]any) (list []string, isIt bool) {
 			list = append(list, fmt.Sprintf("args must be like %q, is %q", args, all))
 		}
 	case []any:
-		list = match.Difference("args", args, plain(c.args))
+		list = Difference("args", args, plain(c.args))
 	case map[string]any:
-		list = match.Difference("args", args, all)
+		list = Difference("args", args, all)
 	}
 	if stdin, ok := want["stdin"]; ok {
-		list = append(list, match.Difference("stdin", stdin, strings.TrimSuffix(c.stdin, "\n"))...)
+		list = append(list, Difference("stdin", stdin, strings.TrimSuffix(c.stdin, "\n"))...)
 	}
 	return list, true
 }
@@ -212,5 +211,5 @@ func (s *commands) check(want []map[string]any) (problems []string) {
 			problems = append(problems, fmt.Sprintf("given.commands.%s has no answer for the call: %s", c.command, c))
 		}
 	}
-	return append(problems, match.Unmatched(want, calls, "call")...)
+	return append(problems, unmatched(want, calls, "call")...)
 }

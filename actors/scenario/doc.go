@@ -7,9 +7,9 @@
 // nothing left to do.
 //
 // A test takes this way: [Find] locates the files, parse.go makes scenarios of their documents
-// and tests, [Play] plays each in a play of its own (play.go), which copies the module
-// (files.go), puts a recorder between the actors and the outside (recorder.go) and compares at
-// each expect (check.go, with the rules of package match). Stand-ins answer what hooks
+// and tests, [Play] plays each in a play of its own (play.go), which copies the module,
+// puts a recorder between the actors and the outside (recorder.go) and compares at
+// each expect (check.go, with its matchers). Stand-ins answer what hooks
 // call (commands.go). A play shares nothing with another one, so
 // they run in parallel.
 //

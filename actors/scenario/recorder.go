@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"addon-operator/actors"
-	"addon-operator/actors/scenario/match"
 
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -28,7 +27,7 @@ import (
 
 // recorder is what the actors call in place of hooks and Helm. It passes calls on to
 // the real ones, records the runs of hooks, fails calls as the steps want, and knows whether a call
-// is in progress, by which the play knows when the operator is idle (idle.go). It outlives restarts
+// is in progress, by which the play knows when the operator is idle (engine.go). It outlives restarts
 // of the operator. Runs of several queues call it at the same time.
 type recorder struct {
 	// These are of the latest start; what is not done below they do themselves.
@@ -36,7 +35,7 @@ type recorder struct {
 	actors.CRDs
 	hooks *hooks.Runner
 
-	faults *Faults
+	faults *faults
 	env    func() []string // added to the environment of runs
 
 	underWay atomic.Int64  // actions in progress
@@ -78,7 +77,7 @@ func (r hookRun) Unlike(want map[string]any) (list []string, isIt bool) {
 	case string:
 		want["fails"] = map[string]any{"$contains": fails}
 	}
-	return match.Difference("", want, r.tree), true
+	return Difference("", want, r.tree), true
 }
 
 // isFile reports whether a path ends with the parts of another: authors name a hook by its file, or

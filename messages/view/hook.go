@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/values"
 )
 
 // HookInfo is a hook as it is shown to people.
@@ -96,4 +98,80 @@ func (r HookRun) Again() messages.RunHook {
 		work.Triggers = append(work.Triggers, messages.Trigger{Context: c, Snapshots: slices.Sorted(maps.Keys(c.Snapshots)), Binding: r.Binding})
 	}
 	return work
+}
+
+// HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it
+// much later.
+const HangsAfter = time.Minute
+
+// RunningHook is a hook or an enabled script that runs now.
+type RunningHook struct {
+	// Module is empty for global hooks.
+	Module  string    `json:"module,omitempty"`
+	Hook    string    `json:"hook"`
+	Binding string    `json:"binding,omitempty"`
+	Began   time.Time `json:"began"`
+	// Limit is when it is ended, as text; empty for never.
+	Limit string `json:"limit,omitempty"`
+}
+
+// Hangs reports whether it has been running for too long.
+func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
+
+// String implements fmt.Stringer.
+func (r RunningHook) String() string {
+	return r.hangs("for " + time.Since(r.Began).Round(time.Second).String())
+}
+
+// since is String as long as the hook runs.
+func (r RunningHook) since() string { return r.hangs("since " + r.Began.Local().Format(time.TimeOnly)) }
+
+func (r RunningHook) hangs(long string) string {
+	what := "hook " + r.Hook
+	if r.Binding != "" {
+		what += " (" + r.Binding + ")"
+	}
+	limit := "it has no time limit"
+	if r.Limit != "" {
+		limit = "its limit is " + r.Limit
+	}
+	return fmt.Sprintf("%s hangs: it has been running %s, %s", what, long, limit)
+}
+
+// Snapshot is that of one binding: the objects as its hook gets them.
+type Snapshot struct {
+	messages.BindingState
+	Objects []hooks.Object
+}
+
+// Masked returns the snapshot without what is or looks like a secret: everything that was
+// read from a Secret, and in other objects values below keys that look like those of secrets.
+func (s Snapshot) Masked() Snapshot {
+	isSecret := strings.EqualFold(strings.TrimSuffix(s.Kind, "s"), "secret")
+	masked := make([]hooks.Object, len(s.Objects))
+	for i, o := range s.Objects {
+		masked[i] = hooks.Object{
+			Object:       maskedJSON(o.Object, values.MaskObject),
+			FilterResult: maskedJSON(o.FilterResult, func(tree any) any { return values.Mask(tree, isSecret) }),
+		}
+	}
+	s.Objects = masked
+	return s
+}
+
+// maskedJSON masks a JSON text; text that is no JSON is hidden as a whole.
+func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	hidden, _ := json.Marshal(values.Hidden) // a text always has a JSON form
+	var tree any
+	if json.Unmarshal(text, &tree) != nil {
+		return hidden
+	}
+	out, err := json.Marshal(mask(tree))
+	if err != nil {
+		return hidden
+	}
+	return out
 }

@@ -504,3 +504,76 @@ func Count(n int, noun string) string {
 // MetricsPrefix is the prefix of the names of all metrics of the operator, unless an option names
 // another one. Metrics of hooks keep the names that the hooks give them (I6).
 const MetricsPrefix = "addon_operator_"
+
+// Leadership is what a replica knows about who leads (L1). A replica without an election leads.
+type Leadership struct {
+	// Self is the name of this replica, Leader that of the one that leads; empty when there
+	// is none. Address is where the leader answers probes.
+	Self    string `json:"self,omitempty"`
+	Leader  string `json:"leader,omitempty"`
+	Address string `json:"leaderAddress,omitempty"`
+	Leading bool   `json:"leading"`
+	// Since when it is so, as this replica saw it.
+	Since       time.Time `json:"since,omitzero"`
+	Transitions int       `json:"transitions,omitempty"`
+	// Problem is why this replica cannot lead, or does not know who does.
+	Problem string `json:"problem,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (l Leadership) String() string {
+	since := l.Since.UTC().Format(time.RFC3339)
+	switch {
+	case l.Leading && l.Since.IsZero():
+		return "leader"
+	case l.Leading && l.Self == "":
+		return "leader since " + since
+	case l.Leading:
+		return "leader " + l.Self + " since " + since
+	}
+	text := "standby"
+	if l.Leader != "" {
+		text += fmt.Sprintf("; %s (%s) leads since %s", l.Leader, l.Address, since)
+	}
+	if l.Problem != "" {
+		text += "; it cannot compete for the lease: " + l.Problem
+	}
+	if l.Leader == "" && l.Problem == "" {
+		text += "; no leader since " + since
+	}
+	return text
+}
+
+// OperatorStatus is what the root actor publishes about itself.
+type OperatorStatus struct {
+	Stopping bool `json:"stopping"`
+	// Leadership is nil without an election.
+	Leadership *Leadership `json:"leadership,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s OperatorStatus) String() string {
+	switch {
+	case s.Stopping:
+		return "stopping"
+	case s.Leadership != nil:
+		return s.Leadership.String()
+	}
+	return ""
+}
+
+// Parameter is something that people may change while the operator runs.
+type Parameter struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	// Default is the value of the options.
+	Default string `json:"default"`
+	// Until is when the value goes back to the default; zero when it stays.
+	Until time.Time `json:"until,omitzero"`
+	Help  string    `json:"help"`
+	// Choices are all values it can have.
+	Choices []string `json:"choices"`
+}
+
+// Printable returns a text of one or more lines in which nothing controls a terminal (J10).
+func Printable(text string) string { return hooks.Printable(text) }

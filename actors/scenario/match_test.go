@@ -1,10 +1,10 @@
-package match_test
+package scenario_test
 
 import (
 	"strings"
 	"testing"
 
-	"addon-operator/actors/scenario/match"
+	"addon-operator/actors/scenario"
 	"addon-operator/values"
 )
 
@@ -29,7 +29,7 @@ func TestDifference(t *testing.T) {
 		"no pattern":         {map[string]any{"a": map[string]any{"$regex": "("}}, "a: $regex"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list := strings.Join(match.Difference("", c.want, got), "\n")
+			list := strings.Join(scenario.Difference("", c.want, got), "\n")
 			if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
 				t.Errorf("got %q, want %q", list, c.says)
 			}
@@ -69,7 +69,7 @@ func TestMatchers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list := strings.Join(match.Difference("", want, got), "\n")
+		list := strings.Join(scenario.Difference("", want, got), "\n")
 		if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
 			t.Errorf("%s: got %q, want %q", c.want, list, c.says)
 		}

@@ -1,4 +1,0 @@
-package messages
-
-// ShutDown stops the operator in order.
-type ShutDown struct{}
