@@ -178,14 +178,14 @@ func (j Job) installCRDs(run *supervisor.Run, d discovery, global *values.Sectio
 		return nil, nil, nil
 	}
 	run.Step("CRDs of %s", view.Count(len(modules), "module"))
-	written, err = j.CRDs.EnsureCRDs(j.installing(run), modules)
+	written, err = j.CRDs.EnsureCRDs(run.Context(), modules)
 	if err == nil {
 		return written, nil, nil
 	}
 	failed = map[string]error{}
 	for _, m := range modules { // whose fault is it? What could be installed is there already
 		if len(modules) > 1 {
-			_, err = j.CRDs.EnsureCRDs(j.installing(run), []helm.Module{m})
+			_, err = j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
 		}
 		switch {
 		case err == nil:

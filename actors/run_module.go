@@ -252,7 +252,7 @@ func (r releaseJob) dueCRDs() error {
 	}
 	r.run.Step("CRDs")
 	merged, _ := r.job.Known.Values()
-	if _, err := r.job.CRDs.EnsureCRDs(r.job.installing(r.run), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
+	if _, err := r.job.CRDs.EnsureCRDs(r.run.Context(), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
 		return &crdError{err}
 	}
 	r.job.Known.CRDsDue = false
@@ -269,7 +269,7 @@ func (r releaseJob) ownCRDs() error {
 		return r.dueCRDs()
 	}
 	merged, _ := r.job.Known.Values()
-	if err := r.job.CRDs.EnsureSubcharts(r.job.installing(r.run), plan.HelmModule(r.job.Module, merged)); err != nil {
+	if err := r.job.CRDs.EnsureSubcharts(r.run.Context(), plan.HelmModule(r.job.Module, merged)); err != nil {
 		return &crdError{err}
 	}
 	return nil

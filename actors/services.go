@@ -374,33 +374,6 @@ func limitText(limit time.Duration) string {
 	return limit.String()
 }
 
-// progressPause is how often the log says how far long work is.
-const progressPause = 10 * time.Second
-
-// progress shows how far long work is, and logs it now and then.
-func (j Job) progress(run *supervisor.Run, what string) func(done, total int) {
-	var mu sync.Mutex
-	told, most := time.Now(), 0
-	return func(done, total int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if done < most { // another goroutine was faster
-			return
-		}
-		most = done
-		run.Progress(fmt.Sprintf("%s, %d of %d", what, done, total))
-		if time.Since(told) >= progressPause && done < total {
-			told = time.Now()
-			j.Log.Info(what, "done", done, "total", total)
-		}
-	}
-}
-
-// installing is the context for the installation of CRDs.
-func (j Job) installing(run *supervisor.Run) context.Context {
-	return kube.WithProgress(run.Context(), j.progress(run, "installing CRDs"))
-}
-
 // adoptModule gives a module actor the module's directory, whose files have changed, which came back after it was
 // removed, or has another name, and the values in it. The module starts from the beginning; its release stays.
 type adoptModule struct {

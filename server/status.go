@@ -206,7 +206,7 @@ func (s router) ready(r *http.Request) (any, error) {
 	}
 	// Named modules may be ready while a reload of others is in progress.
 	if len(asked) == 0 && !(o.Converge.Ready && o.Converge.Phase == view.ConvergeIdle) {
-		missing = append(missing, "a reload of all modules is not over"+view.LongWork(o.Modules))
+		missing = append(missing, "a reload of all modules is not over")
 	}
 	said := missing
 	if len(missing) == 0 {

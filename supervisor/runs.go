@@ -373,11 +373,6 @@ func (r *Run) Step(format string, args ...any) {
 	r.system.Inspector.Publish(r.self, RunStatus{Step: fmt.Sprintf(format, args...), Attempt: r.attempt})
 }
 
-// Progress is Step for long work, of which people are shown how far it is.
-func (r *Run) Progress(step string) {
-	r.system.Inspector.Publish(r.self, RunStatus{Step: step, Attempt: r.attempt, long: true})
-}
-
 // Tell sends a message to the actor with the given path.
 func (r *Run) Tell(path string, message any) { r.system.Send(r.system.PID(path), message) }
 
@@ -398,16 +393,6 @@ type RunStatus struct {
 	Attempt int       `json:"failedAttempts"`
 	RetryAt time.Time `json:"retryAt,omitzero"`
 	Error   string    `json:"error,omitempty"`
-
-	long bool // the step says how far it is
-}
-
-// Progressed is how far long work is; empty for other steps.
-func (s RunStatus) Progressed() string {
-	if s.long {
-		return s.Step
-	}
-	return ""
 }
 
 // String implements Status.

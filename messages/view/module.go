@@ -28,8 +28,6 @@ type Module struct {
 	// Hanging are the runs of its hooks that take too long.
 	Hanging []RunningHook `json:"hanging,omitempty"`
 	Verdict Verdict       `json:"verdict"`
-	// Progress is how far long work of its run has come, such as "installing CRDs, 6 of 10".
-	Progress string `json:"progress,omitempty"`
 
 	// Facts for the verdict. PurgeHeld: its directory is gone, and the purge of its release waits for a person.
 	// Requested: a run that a person has requested has not ended. Gone: there is no module of this name, and its object
@@ -47,7 +45,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	all := []Module{}
 	var converge ConvergeStatus
 	var releases map[string]ReleaseHealth
-	progress := map[string]string{}
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
@@ -57,10 +54,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			converge = status
 		case HealerStatus:
 			releases = status.Releases
-		case interface{ Progressed() string }:
-			if owner, _, ok := strings.Cut(path, "/run/"); ok && status.Progressed() != "" {
-				progress[owner[strings.LastIndex(owner, "/")+1:]] = status.Progressed()
-			}
 		}
 	}
 	for i := range all {
@@ -71,7 +64,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	problems, waiting := problemsOf(statuses), waitingRuns(statuses, all, converge)
 	for i := range all {
 		m := &all[i]
-		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])
 		if q, ok := waiting[m.Name]; ok {
 			m.queued = &q
 			if m.State == string(Ready) {

@@ -113,7 +113,7 @@ func (m Module) judgeOff() Verdict {
 	case strings.HasPrefix(m.Off, discoveryFails):
 		return Verdict{ClassFailing, ProgressingWithRetry, m.Off, ""}
 	case strings.HasSuffix(m.Off, undecided):
-		return Verdict{ClassBusy, InProgress, strings.TrimPrefix(m.Progress+"; "+m.Off, "; "), ""}
+		return Verdict{ClassBusy, InProgress, m.Off, ""}
 	case len(m.Problems) > 0:
 		return Verdict{ClassProblem, Off, strings.Join(m.Problems, "; "), ""}
 	}
@@ -126,7 +126,7 @@ func (m Module) judgeReady() Verdict {
 	case m.Requested:
 		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
 	case m.State != string(Ready):
-		return Verdict{ClassBusy, InProgress, m.Progress, ""}
+		return Verdict{ClassBusy, InProgress, "", ""}
 	}
 	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
 	problems := slices.Concat(m.Contested, m.Problems)
@@ -305,28 +305,19 @@ func Headline(list []Module, global GlobalStatus) string {
 // those in the main queue. It has converged only if all modules are as they should be.
 func Stage(list []Module, global GlobalStatus, c ConvergeStatus, tasks int) string {
 	settled := func(m Module) bool { return m.Verdict.Class.Rank() >= ClassProblem.Rank() }
-	how := LongWork(list)
 	switch {
 	case c.Waits != "":
 		return "starting: " + c.Waits
 	case c.Phase == ConvergeReloading:
-		return fmt.Sprintf("reloading all modules, %s to do", Count(tasks, "task")) + how
+		return fmt.Sprintf("reloading all modules, %s to do", Count(tasks, "task"))
 	case !c.Ready:
-		return "starting" + how
+		return "starting"
 	case len(global.Failing) > 0 || slices.ContainsFunc(list, func(m Module) bool { return !settled(m) && m.PurgeHeld == nil }):
 		return "the last reload of all modules is over, but not all of them are ready"
 	case c.HeldPurge != nil:
 		return "converged, but a purge is held back"
 	}
 	return "converged"
-}
-
-// LongWork is how far the first long work is, as the end of a sentence; empty for none.
-func LongWork(list []Module) string {
-	if i := slices.IndexFunc(list, func(m Module) bool { return m.Progress != "" }); i >= 0 {
-		return ": " + list[i].Progress
-	}
-	return ""
 }
 
 // describe is the command that shows an object, which is named as Kind namespace/name or Kind name.

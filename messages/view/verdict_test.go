@@ -24,7 +24,7 @@ func TestVerdict(t *testing.T) {
 		{change(func(*Module) {}), ClassReady, Succeeded, "installed, revision 1: values", ""},
 		{change(func(m *Module) { m.Problems = []string{"values.yaml: not YAML"} }), ClassProblem, Succeeded, "values.yaml: not YAML", ""},
 		{change(func(m *Module) { m.Contested = []string{"ConfigMap a is deleted"} }), ClassProblem, Succeeded, "ConfigMap a is deleted; values.yaml", "audit log"},
-		{change(func(m *Module) { m.State, m.Phase, m.Progress = "running", Running, "installing CRDs, 6 of 10" }), ClassBusy, InProgress, "installing CRDs, 6 of 10", ""},
+		{change(func(m *Module) { m.State, m.Phase = "running", Running }), ClassBusy, InProgress, "", ""},
 		{change(func(m *Module) { m.State, m.Phase, m.Requested = "ready", Ready, true }), ClassPending, InProgress, "a requested run has not ended", ""},
 		{change(func(m *Module) {
 			m.State = Progressing
@@ -38,7 +38,7 @@ func TestVerdict(t *testing.T) {
 		{change(func(m *Module) { m.State, m.Held = Held, "the upgrade is held" }), ClassHeld, UpgradeHeld, "the upgrade is held", ""},
 		{change(func(m *Module) { m.State, m.Phase, m.Off = "disabled", Disabled, "no flag" }), ClassProblem, Off, "values.yaml: not YAML", ""},
 		{change(func(m *Module) { m.Problems = nil }), ClassOff, Off, "disabled: no flag", ""},
-		{change(func(m *Module) { m.Off = Undecided("its file") }), ClassBusy, InProgress, "installing CRDs, 6 of 10; its flag is on", ""},
+		{change(func(m *Module) { m.Off = Undecided("its file") }), ClassBusy, InProgress, "its flag is on", ""},
 		{change(func(m *Module) { m.Off = discoveryFails + "no" }), ClassFailing, ProgressingWithRetry, "the discovery fails: no", ""},
 		{change(func(m *Module) { m.Off = "" }), ClassBusy, InProgress, "not yet known", ""},
 		{change(func(m *Module) { m.Off, m.PurgeHeld = "its directory is gone", &HeldPurge{Confirm: "kubectl annotate"} }), ClassHeld, PurgeHeld, "its directory is gone, and the purge", "kubectl annotate"},
@@ -69,30 +69,25 @@ func TestVerdict(t *testing.T) {
 func TestQueuedRunsArePending(t *testing.T) {
 	broken := messages.Task{Owner: "broken", Work: messages.RunModule{}}
 	statuses := map[string]any{
-		"op/module/broken":       ModuleStatus{Phase: Running, Failing: []FailingTask{{Task: "RunModule", Attempts: 3}}},
-		"op/module/web":          ModuleStatus{Phase: Ready},
-		"op/module/idle":         ModuleStatus{Phase: Ready},
-		"op/module/broken/run/7": progressing("installing objects, 40 of 120"),
-		"op/queue/main":          QueueStatus{Length: 2, InProgress: true, Head: []messages.Task{broken, {Owner: "web", Work: messages.RunModule{}, Cause: messages.Cause{Activation: messages.ByHand}}}},
+		"op/module/broken": ModuleStatus{Phase: Running, Failing: []FailingTask{{Task: "RunModule", Attempts: 3}}},
+		"op/module/web":    ModuleStatus{Phase: Ready},
+		"op/module/idle":   ModuleStatus{Phase: Ready},
+		"op/queue/main":    QueueStatus{Length: 2, InProgress: true, Head: []messages.Task{broken, {Owner: "web", Work: messages.RunModule{}, Cause: messages.Cause{Activation: messages.ByHand}}}},
 	}
 	got := map[string]string{}
 	for _, m := range Modules(statuses, nil, nil, time.Now()) {
-		got[m.Name] = m.State + ": " + m.Verdict.Message + m.Progress
+		got[m.Name] = m.State + ": " + m.Verdict.Message
 	}
 	for name, want := range map[string]string{
 		"web":    "pending: a change is not applied yet (ByHand): its run waits in queue main behind RunModule of broken, which has failed 3 times",
 		"idle":   "ready: the last run has succeeded",
-		"broken": "running: RunModule has failed 3 times: installing objects, 40 of 120",
+		"broken": "running: RunModule has failed 3 times: ",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: got %q, want %q", name, got[name], want)
 		}
 	}
 }
-
-type progressing string
-
-func (p progressing) Progressed() string { return string(p) }
 
 // Each module counts once, by its verdict; the worst class comes first. Converged means that all are as they should be.
 func TestHeadlineAndStage(t *testing.T) {
