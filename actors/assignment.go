@@ -339,7 +339,7 @@ func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
 		d.program.Enqueue(ctx, head, t)
 		return
 	}
-	d.program.Looping(d.log, d.name, t.Cause, delay)
+	d.program.Looping(d.log, t.Cause, delay)
 	d.queue(t, delay)
 }
 

@@ -252,7 +252,7 @@ func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []st
 func (c *converge) sectionChanged(ctx actor.Context, msg messages.SectionChanged) {
 	t := c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: []string{msg.Module}}, msg.Cause)
 	if d := loopDelay(msg.Cause); d > 0 {
-		c.program.Looping(c.log, msg.Module, msg.Cause, d)
+		c.program.Looping(c.log.With("module", msg.Module), msg.Cause, d)
 		time.AfterFunc(d, func() { c.program.Enqueue(c.program, false, t) }) // late, it is one discovery too many
 		return
 	}

@@ -3,7 +3,6 @@ package actors
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -116,50 +115,12 @@ func loopDelay(c messages.Cause) (d time.Duration) {
 	return d
 }
 
-// Looping counts and reports a turn of a loop that is slowed down. owner is a module or
-// messages.GlobalHooks. With the attribute err, repetitions are logged at growing intervals.
-func (p *program) Looping(log *slog.Logger, owner string, c messages.Cause, in time.Duration) {
+// Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
+// intervals.
+func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) {
 	p.Metrics.Converge.Looped(c)
-	p.Loops.turned(owner, c, in)
 	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
 	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "err", chainText(c))
-}
-
-// loops are the last turns of loops that were slowed down, by owner.
-type loops struct {
-	turns supervisor.Shared[map[string]lastTurn]
-}
-
-type lastTurn struct {
-	cause messages.Cause
-	over  time.Time // when there is no such loop any more, unless it turns again
-}
-
-// turned notes a turn; the next one comes after in. Without another turn by then, and some slack,
-// the loop is over.
-func (l *loops) turned(owner string, c messages.Cause, in time.Duration) {
-	now := time.Now()
-	const slack = 30 * time.Second // for what runs in a turn
-	l.turns.Change(func(before map[string]lastTurn) map[string]lastTurn {
-		turns := maps.Clone(before)
-		if turns == nil {
-			turns = map[string]lastTurn{}
-		}
-		maps.DeleteFunc(turns, func(_ string, t lastTurn) bool { return now.After(t.over) })
-		turns[owner] = lastTurn{c, now.Add(in + slack)}
-		return turns
-	})
-}
-
-// Said says of each owner by which causes its hooks run in a loop now.
-func (l *loops) Said() map[string]string {
-	said := map[string]string{}
-	for owner, t := range l.turns.Get() {
-		if time.Now().Before(t.over) {
-			said[owner] = "hooks run in a loop and are slowed down; fix the first of these that makes a change in each run: " + chainText(t.cause)
-		}
-	}
-	return said
 }
 
 // chainText shows the latest links of a chain.

@@ -149,9 +149,6 @@ func (o *Operator) Converge() view.ConvergeStatus {
 	return status
 }
 
-// Loops says of each module, or messages.GlobalHooks, by which causes its hooks run in a loop now.
-func (o *Operator) Loops() map[string]string { return o.program.Loops.Said() }
-
 // NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were
 // changed since they were compared last. What was refused is among the problems. It reads the disk.
 func (o *Operator) NotInForce() map[string]string {

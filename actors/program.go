@@ -43,8 +43,7 @@ type program struct {
 	Global  atomic.Pointer[values.Section]
 	Enabled atomic.Pointer[[]string]
 
-	// Loops and Changed synchronise themselves: several actors, runs and pages use them.
-	Loops   loops
+	// Changed synchronises itself: several actors, runs and pages use it.
 	Changed changedModules
 	// SecretOff: the Secret with values is not read or written; set once, before the root is spawned.
 	SecretOff atomic.Bool

@@ -123,7 +123,7 @@ func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 		r.adds(cause)
 	default:
 		r.delayed = true
-		r.program.Looping(r.log, messages.GlobalHooks, cause, d)
+		r.program.Looping(r.log, cause, d)
 		r.program.SendLater(ctx, d, delayedReload{cause})
 	}
 }

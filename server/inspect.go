@@ -35,19 +35,10 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	return all
 }
 
-// allModules lists all modules, with what no actor publishes: hooks that hang or trigger each other
-// without end, and files that have changed on disk (P8). differs has the texts about these files, or for
-// the public a reduced form of them.
+// allModules lists all modules, with what no actor publishes: hooks that hang, and files that have changed on disk (P8).
+// differs has the texts about these files, or for the public a reduced form of them.
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
-	all, loops := view.Modules(statuses(tree), called(s.Hanging), differs, time.Now()), called(s.Loops)
-	for i := range all {
-		if loop := loops[all[i].Name]; loop != "" {
-			// Clip, because Problems shares its array with a published status.
-			all[i].Problems = append(slices.Clip(all[i].Problems), loop)
-			all[i].Verdict = view.Judge(all[i])
-		}
-	}
-	return all
+	return view.Modules(statuses(tree), called(s.Hanging), differs, time.Now())
 }
 
 // ofOwner is the owner that a page of a module is about, or global. People use the name of a module

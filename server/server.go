@@ -37,9 +37,6 @@ type Source struct {
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []view.RunningHook
-	// Loops describes, for each module or messages.GlobalHooks, how its hooks trigger each other without
-	// end; nil when this is not observed.
-	Loops func() map[string]string
 	// History has the last runs of hooks; nil when they are not kept.
 	History *History
 	// NotInForce describes, for each module or messages.GlobalHooks, how its files on disk differ from

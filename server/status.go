@@ -61,10 +61,8 @@ func (s Source) overall(who audience) overall {
 		o.Leadership = &leadership
 	}
 	o.GlobalProblems = slices.Clip(view.GlobalProblems(statuses(o.tree)))
-	for _, problem := range []string{differs[messages.GlobalHooks], called(s.Loops)[messages.GlobalHooks]} {
-		if problem != "" {
-			o.GlobalProblems = append(o.GlobalProblems, problem)
-		}
+	if problem := differs[messages.GlobalHooks]; problem != "" {
+		o.GlobalProblems = append(o.GlobalProblems, problem)
 	}
 	for _, h := range called(s.Hanging) { // those of modules are with their modules
 		if h.Module == "" {

@@ -330,7 +330,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	source.Inspector, source.Ask, source.Converge, source.Version = operator.Inspector(), operator.Ask, operator.Converge, c.Version
 	source.Metrics, source.HookMetrics = operator.Metrics().Registry, operator.Metrics().HookRegistry
 	source.Render, source.Plan, source.Hide = operator.Render, operator.Plan, operator.Hide
-	source.Hanging, source.Loops, source.NotInForce, source.Observed = operator.HangingHooks, operator.Loops, operator.NotInForce, operator.Observed
+	source.Hanging, source.NotInForce, source.Observed = operator.HangingHooks, operator.NotInForce, operator.Observed
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
 	if c.SecureMetrics {
