@@ -22,7 +22,6 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
-	"addon-operator/supervisor"
 )
 
 // Stage is where a script is played many times, one play after the other, with the same files. Plays of two stages may
@@ -285,9 +284,9 @@ func (r *Played) look(p *player) {
 	phases, queues := map[string]view.Phase{}, map[string]string{}
 	var converge view.ConvergeStatus
 	var incomplete []string
-	p.Visit(func(n *supervisor.Node) {
-		name := n.Path[strings.LastIndex(n.Path, "/")+1:]
-		switch status := n.Status.(type) {
+	p.Visit(func(path string, published fmt.Stringer) {
+		name := path[strings.LastIndex(path, "/")+1:]
+		switch status := published.(type) {
 		case view.ModuleStatus:
 			if status.Phase != view.Disabled {
 				phases[name] = status.Phase

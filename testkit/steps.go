@@ -26,7 +26,6 @@ import (
 	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -316,12 +315,12 @@ func (p *player) show() {
 		return
 	}
 	calm := map[string][]string{} // names by what they are
-	p.Visit(func(n *supervisor.Node) {
-		path := strings.TrimPrefix(n.Path, "operator/")
-		switch status := n.Status.(type) {
+	p.Visit(func(path string, published fmt.Stringer) {
+		path = strings.TrimPrefix(path, "operator/")
+		switch status := published.(type) {
 		case view.ModuleStatus, view.QueueStatus:
 			name := path[strings.LastIndex(path, "/")+1:]
-			switch text := n.Status.String(); text {
+			switch text := published.String(); text {
 			case "ready", "disabled", "empty":
 				calm[text] = append(calm[text], name)
 			case fmt.Sprintf("ready revision=%d", releases[name]):
@@ -329,8 +328,8 @@ func (p *player) show() {
 			default:
 				p.Trace.Add("%s: %s", path, text)
 			}
-		case view.ConvergeStatus, supervisor.RunStatus:
-			p.Trace.Add("%s: %s", path, n.Status)
+		case view.ConvergeStatus:
+			p.Trace.Add("%s: %s", path, published)
 		case view.HealerStatus:
 			p.showHealth(status.Releases)
 		case view.MonitorsStatus:
@@ -338,6 +337,10 @@ func (p *player) show() {
 				if b.Held > 0 {
 					p.Trace.Add("binding %s of %s holds %d events", b.Binding, b.Hook, b.Held)
 				}
+			}
+		default:
+			if published != nil && strings.Contains(path, "/run/") {
+				p.Trace.Add("%s: %s", path, published)
 			}
 		}
 	})

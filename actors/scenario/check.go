@@ -69,16 +69,16 @@ func look(e *Engine) shown {
 			s.failing[owner] += t.Task + ": " + t.Error + "\n"
 		}
 	}
-	e.Visit(func(n *supervisor.Node) {
-		name := n.Path[strings.LastIndex(n.Path, "/")+1:]
-		switch status := n.Status.(type) {
+	e.Visit(func(path string, published fmt.Stringer) {
+		name := path[strings.LastIndex(path, "/")+1:]
+		switch status := published.(type) {
 		case view.ModuleStatus:
 			s.phases[name] = string(status.Phase)
 			add(name, status.Section, status.Failing)
 		case view.GlobalStatus:
 			add(messages.GlobalHooks, status.Section, status.Failing)
 		case supervisor.RunStatus: // of converge, which publishes no list
-			if strings.Contains(n.Path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {
+			if strings.Contains(path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {
 				s.failing[messages.Converge] += status.Error + "\n"
 			}
 		}

@@ -83,11 +83,11 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return err
 }
 
-// Visit calls see with each actor and the status that it has published, parents first; with none
+// Visit calls see with the path of each actor and the status that it has published, parents first; with none
 // while no operator runs.
-func (e *Engine) Visit(see func(*supervisor.Node)) {
+func (e *Engine) Visit(see func(path string, status fmt.Stringer)) {
 	if e.Operator != nil {
-		supervisor.Walk(e.Operator.Inspector().Tree(), see)
+		supervisor.Walk(e.Operator.Inspector().Tree(), func(n *supervisor.Node) { see(n.Path, n.Status) })
 	}
 }
 
@@ -225,9 +225,9 @@ func (p *play) retry(run string) {
 // waiting are the runs that failed and wait for their next attempt, by the path of their actor.
 func waiting(e *Engine) map[string]supervisor.RunStatus {
 	found := map[string]supervisor.RunStatus{}
-	e.Visit(func(n *supervisor.Node) {
-		if status, ok := n.Status.(supervisor.RunStatus); ok && !status.RetryAt.IsZero() {
-			found[n.Path] = status
+	e.Visit(func(path string, published fmt.Stringer) {
+		if status, ok := published.(supervisor.RunStatus); ok && !status.RetryAt.IsZero() {
+			found[path] = status
 		}
 	})
 	return found
@@ -299,18 +299,18 @@ func (p *play) settle(ctx context.Context) error {
 // working are the runs that are in progress, and the modules that are about to be healed: the
 // healer waits a moment before it asks for a run, in which no mailbox has work.
 func working(e *Engine) (list []string) {
-	e.Visit(func(n *supervisor.Node) {
-		if healer, ok := n.Status.(view.HealerStatus); ok {
+	e.Visit(func(path string, published fmt.Stringer) {
+		if healer, ok := published.(view.HealerStatus); ok {
 			for _, module := range healer.Incomplete {
-				list = append(list, n.Path+": objects of "+module+" are absent")
+				list = append(list, path+": objects of "+module+" are absent")
 			}
 		}
-		if !strings.Contains(n.Path, "/run/") {
+		if !strings.Contains(path, "/run/") {
 			return
 		}
-		status, _ := n.Status.(supervisor.RunStatus)
+		status, _ := published.(supervisor.RunStatus)
 		if status.RetryAt.IsZero() {
-			list = append(list, fmt.Sprintf("%s: %s", n.Path, status))
+			list = append(list, fmt.Sprintf("%s: %s", path, status))
 		}
 	})
 	return list
