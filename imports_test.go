@@ -32,7 +32,7 @@ func mayImport() map[string]string {
 	return map[string]string{
 		"values":     "",
 		"jq":         gojq,
-		"kube":       "jq" + clientGo,
+		"kube":       "values jq" + clientGo,
 		"helm":       clientGo + helm,
 		"supervisor": protoactor,
 		"hooks":      "values jq",

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/charts"
-	"addon-operator/helm/kinds"
 )
 
 // defaultTimeout limits Helm hooks when Options.Timeout is zero.
@@ -27,10 +26,8 @@ type Options struct {
 	Labels     map[string]string // put on every object's metadata, without replacing what the chart sets (H10)
 	Log        *slog.Logger      // nil discards; lines of Helm itself are at debug
 	Watcher    Watcher           // for Client.Watch; nil: every Apply reads its state from the API server
-	// Kinds returns the first answer of a discovery that was made already, if any, in place of another one.
-	Kinds    func(context.Context) (kinds.Listed, bool)
-	Presence Presence          // the same for objects; nil: every Apply asks whether they exist
-	Notify   func(text string) // shows people a warning about objects that stay, as an Event; nil: it is only in the log
+	Presence   Presence          // the same for objects; nil: every Apply asks whether they exist
+	Notify     func(text string) // shows people a warning about objects that stay, as an Event; nil: it is only in the log
 }
 
 // Client applies and removes releases. All modules share one: it holds one set of connections, one

@@ -46,7 +46,7 @@ func connect(o Options) (*connection, error) {
 		WarningHandler: warnings{o.Log},
 	}}
 	cfg := c.over(c.transport)
-	if c.kinds, err = kinds.New(cfg, o.Kinds); err != nil {
+	if c.kinds, err = kinds.New(cfg); err != nil {
 		return nil, fmt.Errorf("helm: discovery client: %w", err)
 	}
 	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {

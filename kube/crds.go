@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,15 +46,6 @@ func crdResource() schema.GroupVersionResource {
 
 func crdKind() kind { return kind{resource: crdResource(), name: "CustomResourceDefinition"} }
 
-// crdProgress is the key of a context with what is called when definitions are installed.
-type crdProgress struct{}
-
-// WithProgress has EnsureCRDs call progress whenever another definition is in the cluster, also from several
-// goroutines.
-func WithProgress(ctx context.Context, progress func(done, total int)) context.Context {
-	return context.WithValue(ctx, crdProgress{}, progress)
-}
-
 // EnsureCRDs installs CustomResourceDefinitions that CheckCRDs has accepted, and waits until their kinds are served
 // (M1–M3, M6); it returns those that it wrote or had to wait for, with their files. Of two with one name the last one
 // counts. Nothing is ever deleted (M5). A definition
@@ -73,15 +63,8 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, found []CRD) (wri
 	errs := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(crdWidth)
-	progress, _ := ctx.Value(crdProgress{}).(func(done, total int))
-	var done atomic.Int64
 	for i, d := range all {
 		group.Go(func() error {
-			defer func() {
-				if n := int(done.Add(1)); progress != nil {
-					progress(n, len(all))
-				}
-			}()
 			if changed[i], errs[i] = c.ensureCRD(ctx, d); errs[i] != nil {
 				errs[i] = fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(errs[i]))
 			}

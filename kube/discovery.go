@@ -70,11 +70,11 @@ func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 	if err != nil {
 		return d, fmt.Errorf("read the version of the API server: %w", err)
 	}
-	answer, failed, err := c.kinds.ask(ctx)
+	lists, failed, err := c.kinds.ask(ctx)
 	if err != nil {
 		return d, err
 	}
-	d.Kinds = preferredFirst(answer.Groups, answer.Lists)
+	d.Kinds = lists
 	d.Away = slices.SortedFunc(maps.Keys(failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
 	return d, nil
 }

@@ -46,32 +46,6 @@ type kinds struct {
 	// right one. A kind is in it once for each version.
 	known  []kind
 	failed map[schema.GroupVersion]error // groups whose server did not answer
-	first  *Kinds                        // the first answer, until it is taken
-	taken  bool
-}
-
-// Kinds is an answer of discovery. Err is for the groups whose servers did not answer.
-type Kinds struct {
-	At     time.Time // when it was asked for
-	Groups []*metav1.APIGroup
-	Lists  []*metav1.APIResourceList
-	Err    error
-}
-
-// FirstKinds returns the first answer of discovery, for another cache of kinds, so that a start asks once. It
-// waits for it; a second call returns none.
-func (c *Client) FirstKinds(ctx context.Context) (Kinds, bool) {
-	k := c.kinds
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.fetched.IsZero() {
-		_ = k.discover(ctx) // after an error there is none
-	}
-	first := k.first
-	if k.first, k.taken = nil, true; first == nil {
-		return Kinds{}, false
-	}
-	return *first, true
 }
 
 // resolve finds the kind; an empty apiVersion means the preferred version.
@@ -109,15 +83,12 @@ func (k *kinds) refresh(ctx context.Context) error {
 // discover replaces what is known. After an error that stays, and is good for all kinds in it. Called with the lock, as
 // what follows.
 func (k *kinds) discover(ctx context.Context) error {
-	answer, failed, err := k.ask(ctx)
+	lists, failed, err := k.ask(ctx)
 	if err != nil {
 		return err
 	}
-	if !k.taken {
-		k.first = &answer
-	}
 	k.known, k.failed, k.fetched = nil, failed, time.Now()
-	for _, list := range preferredFirst(answer.Groups, answer.Lists) {
+	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue // a server that cannot spell its own group serves nothing that can be requested
@@ -134,15 +105,14 @@ func (k *kinds) discover(ctx context.Context) error {
 	return nil
 }
 
-// ask returns what discovery lists, and the groups whose server does not answer.
-func (k *kinds) ask(ctx context.Context) (answer Kinds, failed map[schema.GroupVersion]error, err error) {
-	answer.At = time.Now()
-	answer.Groups, answer.Lists, answer.Err = k.list(ctx)
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(answer.Err)
-	if answer.Err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
-		return answer, nil, fmt.Errorf("discover the kinds of the API server: %w", answer.Err)
+// ask returns what discovery lists, in order, and the groups whose server does not answer.
+func (k *kinds) ask(ctx context.Context) (lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error, err error) {
+	groups, all, err := k.list(ctx)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
+		return nil, nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
-	return answer, failed, nil
+	return preferredFirst(groups, all), failed, nil
 }
 
 // preferredFirst orders the lists of resources by group, and within it by preference.

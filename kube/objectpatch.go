@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"addon-operator/kube/objectpatch"
@@ -37,7 +36,7 @@ func (c *Client) CheckObjectPatches(ctx context.Context, patches []objectpatch.P
 		if err != nil && !needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 		}
-		defined = defined || defines(p)
+		defined = defined || p.Creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
 	}
 	return joined(errs)
 }
@@ -57,9 +56,8 @@ func joined(errs []error) error {
 // order, and when ctx ends those that were not tried.
 func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs []error
-	defined := false
 	for i, p := range patches {
-		if err := c.applyObjectPatch(WithAbout(ctx, "patch", p.String()), p, defined); err != nil {
+		if err := c.applyObjectPatch(WithAbout(ctx, "patch", p.String()), p); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 			p.Unanswered = p.Unanswered || !answered(err) // p is a copy; once true it stays so over all repetitions
 			left = append(left, p)
@@ -67,7 +65,6 @@ func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.P
 		if ctx.Err() != nil && i+1 < len(patches) { // each other request would only fail, too
 			return append(left, patches[i+1:]...), errors.Join(joined(errs), ctx.Err())
 		}
-		defined = defined || defines(p)
 	}
 	return left, joined(errs)
 }
@@ -106,11 +103,8 @@ func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error
 // applyObjectPatch executes one operation. A missing object, or kind, is success where the result
 // is the one that the hook wants (K3): a delete, or a patch with ignoreMissingObject. A create that
 // finds nothing lacks its namespace, and fails.
-func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
+func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch) error {
 	to, err := c.target(ctx, p)
-	if defined && errors.Is(err, errNoKind) {
-		to, err = c.targetOfNewKind(ctx, p)
-	}
 	if err == nil {
 		err = c.execute(ctx, to, p)
 	}
@@ -124,24 +118,6 @@ func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defi
 // expects that its kind may be missing (K3).
 func needless(p objectpatch.Patch, err error) bool {
 	return errors.Is(err, errNoKind) && p.IgnoreMissingObject && !p.Creates()
-}
-
-// targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it
-// a moment later.
-func (c *Client) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (to target, err error) {
-	_ = wait.PollUntilContextTimeout(ctx, discoveryInterval, kindsSettle, false, func(ctx context.Context) (bool, error) {
-		to, err = c.target(ctx, p)
-		return !errors.Is(err, errNoKind), nil
-	})
-	if ctx.Err() != nil {
-		return target{}, context.Cause(ctx)
-	}
-	return to, err
-}
-
-// defines reports whether the operation may bring a new kind.
-func defines(p objectpatch.Patch) bool {
-	return p.Creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
 }
 
 func subresources(p objectpatch.Patch) []string {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -217,7 +218,7 @@ func TestApplyObjectPatchesTellsTheFirstFailures(t *testing.T) {
 	}
 }
 
-// A file may define a kind and make an object of it.
+// A file may define a kind and make an object of it, which is left for the next attempt while the kind is not served.
 func TestApplyObjectPatchesOfANewKind(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
@@ -225,8 +226,13 @@ func TestApplyObjectPatchesOfANewKind(t *testing.T) {
 	t.Cleanup(func() {
 		must(t, world.client.dynamic.Resource(crdResource()).Delete(context.Background(), widget.definition(), metav1.DeleteOptions{}))
 	})
-	must(t, world.patch(ns, `{"operation":"Create","object":`+widget.definitionText()+`}
-{"operation":"Create","object":{"apiVersion":"test.example.com/v1","kind":"`+widget.name+`","metadata":{"name":"w","namespace":"$NS"}}}`))
+	object := `{"operation":"Create","object":{"apiVersion":"test.example.com/v1","kind":"` + widget.name + `","metadata":{"name":"w","namespace":"$NS"}}}`
+	if err := world.patch(ns, `{"operation":"Create","object":`+widget.definitionText()+`}`+object); err != nil {
+		if !errors.Is(err, errNoKind) {
+			t.Fatal(err)
+		}
+		eventually(t, "the next attempt makes the object", func() bool { return world.patch(ns, object) == nil })
+	}
 	l := listenSynced(t, world.watcher(), Spec{Kind: widget.name, Namespaces: []string{ns}, Filter: nothing})
 	// The API server may list a kind that is a moment old from a cache that is older than the object.
 	eventually(t, "the object is there", func() bool { return len(l.snapshot()) == 1 })

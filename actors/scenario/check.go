@@ -94,10 +94,6 @@ func (p *play) noteField(object map[string]any, wrong apiserver.FieldProblem) {
 		text += ", of the release " + release
 	}
 	text += ": " + wrong.String()
-	if len(wrong.Known) > 0 {
-		all := "write one of " + strings.Join(wrong.Known, ", ")
-		text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, all)
-	}
 	p.fields.Change(func(noted []string) []string {
 		if slices.Contains(noted, text) {
 			return noted

@@ -217,7 +217,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	// Nothing listens in the Pod of the leader.
 	h.kubectl("-n", h.namespace, "delete", "pod", "two", "--wait")
 	h.operatorPod("two", "127.0.0.1:"+freePort(t))
-	l.fails(status, "connection refused")
+	l.fails(status, "no operator answers on Pod "+h.namespace+"/two")
 }
 
 // operatorPod makes the Pod of a replica, which the node of the cluster runs.

@@ -220,12 +220,7 @@ func (c *checks) object(ctx context.Context, checker *fields.Checker, o map[stri
 		return
 	}
 	for _, wrong := range checker.Check(o) {
-		text := name + ": " + wrong.String()
-		if len(wrong.Known) > 0 {
-			const most = 300 // bytes
-			text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, "write one of "+values.Shorten(strings.Join(wrong.Known, ", "), most))
-		}
-		add(wrong.Path, text)
+		add(wrong.Path, name+": "+wrong.String())
 	}
 }
 

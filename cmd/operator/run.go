@@ -27,7 +27,6 @@ import (
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
-	"addon-operator/helm/kinds"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
@@ -243,10 +242,6 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax,
 		Timeout: c.HelmTimeout, Labels: helm.UsualLabels(), Log: log, Watcher: client, Presence: presence,
-		Kinds: func(ctx context.Context) (kinds.Listed, bool) {
-			first, ok := client.FirstKinds(ctx)
-			return kinds.Listed(first), ok
-		},
 		Notify: func(text string) {
 			recorder.Record(kube.Notice{Warning: true, Reason: "ObjectsStay", Message: replica.hide(text)})
 		},

@@ -11,7 +11,7 @@ import (
 	"addon-operator/kube/forward"
 )
 
-// debugPort is the port of the debug address, unless the options of the Pod name another one.
+// debugPort is the port of the debug address, unless a variable of the Pod names another one.
 const debugPort = 9115
 
 // asksCluster reports whether the operator that answers is the one in the cluster of the kubeconfig's
@@ -37,12 +37,11 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, fmt.Errorf("%w; to reach an operator that runs on this machine, set DEBUG_HTTP_SERVER_ADDR, for example to %s", err, c.DebugAddress)
 	}
-	// The flag and the variables with which the operator in this Pod may have been started.
-	port, err := pod.Port(debugPort, "debug-address", "DEBUG_HTTP_SERVER_ADDR")
+	port, err := pod.Port(debugPort, "DEBUG_HTTP_SERVER_ADDR")
 	if err != nil {
 		return endpoint{}, err
 	}
-	dial := func(context.Context, string, string) (net.Conn, error) { return pod.Dial(port) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return pod.Dial(ctx, port) }
 	return endpoint{
 		client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
 		host:   fmt.Sprintf("localhost:%d", port), where: pod.String(), option: "the debug address of the Pod",

@@ -95,7 +95,7 @@ func (a *aggregator) server(t *testing.T) *Server {
 	t.Helper()
 	web := httptest.NewServer(a)
 	t.Cleanup(web.Close)
-	s, err := New(&rest.Config{Host: web.URL}, nil)
+	s, err := New(&rest.Config{Host: web.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

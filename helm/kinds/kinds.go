@@ -39,7 +39,6 @@ type Server struct {
 	forgotten atomic.Bool                                     // the next call of Capabilities asks
 
 	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer
-	first  func(context.Context) (Listed, bool)
 }
 
 // answer is one answer of discovery. It never changes.
@@ -52,23 +51,13 @@ type answer struct {
 	away         map[schema.GroupVersion]error                 // did not answer
 }
 
-// Listed are the groups and resources of an API server, as discovery lists them. Err is for the groups whose servers did
-// not answer.
-type Listed struct {
-	At     time.Time // when they were requested
-	Groups []*metav1.APIGroup
-	Lists  []*metav1.APIResourceList
-	Err    error
-}
-
-// New makes a Server. It makes no request. first, if any, returns what somebody else has listed, in place of the first
-// request; it may have nothing.
-func New(cfg *rest.Config, first func(context.Context) (Listed, bool)) (*Server, error) {
+// New makes a Server. It makes no request.
+func New(cfg *rest.Config) (*Server, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{client: client, first: first}
+	s := &Server{client: client}
 	s.last.Store(&answer{})
 	return s, nil
 }
@@ -117,14 +106,7 @@ func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
 		return before, nil
 	}
 	s.forgotten.Store(false)
-	var fresh *answer
-	var err error
-	if !missed { // what was listed before may lack a kind that exists by now
-		fresh, err = s.readFirst(before)
-	}
-	if fresh == nil || !enough(fresh) {
-		fresh, err = s.read(before, s.list())
-	}
+	fresh, err := s.read(before)
 	if err != nil {
 		s.forgotten.Store(true)
 		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
@@ -134,47 +116,30 @@ func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
 	return fresh, nil
 }
 
-// readFirst is the first answer, if another client has it.
-func (s *Server) readFirst(before *answer) (*answer, error) {
-	if s.first == nil || !before.at.IsZero() {
-		return nil, nil
-	}
-	listed, ok := s.first(context.Background()) // its requests have limits of their own
-	if s.first = nil; !ok {
-		return nil, nil
-	}
-	return s.read(before, listed)
-}
-
-func (s *Server) list() (now Listed) {
-	now.At = time.Now()
-	now.Groups, now.Lists, now.Err = discovery.ServerGroupsAndResources(s.client)
-	return now
-}
-
-// read reads the version, and takes the kinds apart. That some APIs do not answer is no error.
-func (s *Server) read(before *answer, found Listed) (*answer, error) {
+// read reads version and kinds. That some APIs do not answer is no error.
+func (s *Server) read(before *answer) (*answer, error) {
 	now := &answer{
-		at: found.At, mappings: map[schema.GroupVersionKind]*meta.RESTMapping{},
+		at: time.Now(), mappings: map[schema.GroupVersionKind]*meta.RESTMapping{},
 		listed: map[schema.GroupVersion]bool{}, away: map[schema.GroupVersion]error{},
 	}
 	version, err := s.client.ServerVersion()
 	if err != nil {
 		return nil, err
 	}
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(found.Err)
-	if found.Err != nil && !partial {
-		return nil, found.Err
+	groups, lists, err := discovery.ServerGroupsAndResources(s.client)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partial {
+		return nil, err
 	}
 	names := map[string]bool{} // Helm's: v1, v1/Pod, apps/v1 …
 	preferred := map[string]bool{}
-	for _, g := range found.Groups {
+	for _, g := range groups {
 		preferred[g.PreferredVersion.GroupVersion] = true
 		for _, v := range g.Versions {
 			names[v.GroupVersion] = true
 		}
 	}
-	for _, list := range found.Lists {
+	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			return nil, err

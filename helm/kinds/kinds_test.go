@@ -56,24 +56,6 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// H11: what somebody else has listed takes the place of the first request, unless a definition has changed since.
-func TestFirstKinds(t *testing.T) {
-	for _, changed := range []bool{false, true} {
-		api := &aggregator{state: "gone", registered: http.StatusNotFound}
-		s := api.server(t)
-		s.first = func(context.Context) (Listed, bool) { return s.list(), true }
-		s.Watch(func(context.Context, time.Time) bool { return !changed || api.lists.Load() > 1 })
-		for range 2 {
-			if _, _, err := s.Capabilities(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := api.lists.Load(); got != map[bool]int64{false: 1, true: 2}[changed] {
-			t.Errorf("changed %t: %d lists", changed, got)
-		}
-	}
-}
-
 // H11: an unknown kind refreshes discovery, but not more than once a second.
 func TestMapping(t *testing.T) {
 	api := &aggregator{state: "gone", registered: http.StatusNotFound}

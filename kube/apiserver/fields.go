@@ -28,26 +28,15 @@ func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
 	if s.unknown == nil {
 		return nil
 	}
-	checker := s.checker()
-	check := checker.Prune
-	if k.custom {
-		check = checker.Check
-	}
-	for _, p := range check(u.Object) {
-		if !k.custom && !p.Unknown {
+	for _, p := range s.checker.Check(u.Object) {
+		switch {
+		case k.custom:
+		case p.Unknown:
+			p.Drop()
+		default:
 			return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", k.name, k.Version, k.name, p))
 		}
 		s.unknown(u.Object, p)
 	}
 	return nil
-}
-
-// checker returns a checker of the built-in kinds and the present definitions. It is made again for each check,
-// which costs little while definitions are few, so it cannot be out of date.
-func (s *store) checker() *fields.Checker {
-	var crds []map[string]any
-	for _, key := range s.definitions() {
-		crds = append(crds, s.objects[key].Object)
-	}
-	return fields.New(crds...)
 }

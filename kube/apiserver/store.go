@@ -24,7 +24,8 @@ type store struct {
 	mu      sync.Mutex
 	number  int64                              // the last resource version, one count for all kinds
 	objects map[key]*unstructured.Unstructured // with managedFields; never written to
-	kinds   kinds                              // define makes them again when a definition changes
+	kinds   kinds                              // define makes them again when a definition changes, and the checker
+	checker *fields.Checker
 	history history
 	watcher *kube.Watcher // of the operator
 	feeds   []feed        // of its watches, in the order in which they began
@@ -42,7 +43,7 @@ type store struct {
 func newStore(served []*kind) *store {
 	s := &store{
 		number: firstVersion, objects: map[key]*unstructured.Unstructured{}, history: newHistory(firstVersion),
-		kinds: kinds{all: served, fixed: len(served)}, denied: map[key]bool{},
+		kinds: kinds{all: served, fixed: len(served)}, checker: fields.New(), denied: map[key]bool{},
 	}
 	s.watcher = kube.NewFedWatcher(s)
 	return s
@@ -78,12 +79,15 @@ func (s *store) served() kinds {
 // served any more, although its objects may still be held by finalizers.
 func (s *store) define() {
 	var defined []*kind
+	var crds []map[string]any
 	for _, key := range s.definitions() {
+		crds = append(crds, s.objects[key].Object)
 		if s.objects[key].GetDeletionTimestamp() == nil {
 			defined = append(defined, definedKinds(s.objects[key])...)
 		}
 	}
 	s.kinds.define(defined)
+	s.checker = fields.New(crds...)
 }
 
 // keys are those of some objects. Their order makes what happens to objects the same in each run.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,37 +69,21 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 	return Pod{Namespace: in, Name: name, spec: pod.Spec, config: config}, nil
 }
 
-// Port is that of an address which the Pod is given by one of the variables or by the flag, else
-// the fallback. An address that is empty, or no TCP address, is an error that names who set it.
-func (p Pod) Port(fallback int, flag string, variables ...string) (int, error) {
+// Port is that of an address which the Pod is given by a variable, such as :9650, else the fallback. An address that is
+// empty, or no TCP address, is an error.
+func (p Pod) Port(fallback int, variable string) (int, error) {
 	for _, c := range p.spec.Containers {
-		arguments := slices.Concat(c.Command, c.Args)
-		for i, arg := range arguments {
-			value, given := strings.CutPrefix(arg, "--"+flag+"=")
-			if rest := arguments[i+1:]; arg == "--"+flag && len(rest) > 0 {
-				value, given = rest[0], true
+		for _, e := range c.Env {
+			if e.Name != variable || e.ValueFrom != nil { // without a value here the fallback is the best guess
+				continue
 			}
-			if given {
-				return portOf(p, "--"+flag, value)
+			_, text, _ := net.SplitHostPort(e.Value)
+			port, err := strconv.ParseUint(text, 10, 16)
+			if err != nil || port == 0 {
+				return 0, fmt.Errorf("%s sets %s to %q, which contains no port; use kubectl -n %s exec %s -- addon-operator …", p, variable, e.Value, p.Namespace, p.Name)
 			}
-		}
-		// A variable from a ConfigMap or Secret has no value in the spec: the fallback is the best
-		// guess.
-		for _, v := range variables {
-			if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == v }); i >= 0 && c.Env[i].ValueFrom == nil {
-				return portOf(p, v, c.Env[i].Value)
-			}
-		}
-	}
-	return fallback, nil
-}
-
-// portOf reads the port of an address such as :9650; source is the flag or variable, for the error.
-func portOf(p Pod, source, address string) (int, error) {
-	if _, text, err := net.SplitHostPort(address); err == nil {
-		if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {
 			return int(port), nil
 		}
 	}
-	return 0, fmt.Errorf("%s sets %s to %q, which contains no port; use kubectl -n %s exec %s -- addon-operator …", p, source, address, p.Namespace, p.Name)
+	return fallback, nil
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The port of the debug address is that of a flag or a variable of the Pod, and an address without a port is refused with a way
+// The port of the debug address is that of a variable of the Pod, and an address without a port is refused with a way
 // out.
 func TestPort(t *testing.T) {
 	env := func(value string) corev1.Container {
@@ -18,19 +18,16 @@ func TestPort(t *testing.T) {
 		want      int
 		refused   string
 	}{
-		"nothing is set":    {want: 9115},
-		"a variable":        {container: env("127.0.0.1:1234"), want: 1234},
-		"IPv6":              {container: env("[::1]:1234"), want: 1234},
-		"a flag":            {container: corev1.Container{Args: []string{"start", "--debug-address=:77"}, Env: env(":1").Env}, want: 77},
-		"a flag in two":     {container: corev1.Container{Command: []string{"op", "--debug-address", ":78"}}, want: 78},
-		"a flag at the end": {container: corev1.Container{Args: []string{"--debug-address"}}, want: 9115},
-		"a socket":          {container: env("unix:/run/debug"), refused: "kubectl -n ns exec op"},
-		"switched off":      {container: env(""), refused: "kubectl -n ns exec op"},
-		"no number":         {container: env("localhost:http"), refused: "contains no port"},
+		"nothing is set": {want: 9115},
+		"a variable":     {container: env("127.0.0.1:1234"), want: 1234},
+		"IPv6":           {container: env("[::1]:1234"), want: 1234},
+		"a socket":       {container: env("unix:/run/debug"), refused: "kubectl -n ns exec op"},
+		"switched off":   {container: env(""), refused: "kubectl -n ns exec op"},
+		"no number":      {container: env("localhost:http"), refused: "contains no port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := Pod{Namespace: "ns", Name: "op", spec: corev1.PodSpec{Containers: []corev1.Container{c.container}}}
-			got, err := pod.Port(9115, "debug-address", "DEBUG")
+			got, err := pod.Port(9115, "DEBUG")
 			if got != c.want || (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("got %d, %v", got, err)
 			}

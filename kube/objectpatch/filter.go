@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"addon-operator/jq"
@@ -50,8 +49,8 @@ func Transform(ctx context.Context, filter *jq.Program, object map[string]any) (
 	if text == nil {
 		return nil, errNotOne
 	}
-	if err := unmarshalExact(text, &next); err != nil {
-		return nil, fmt.Errorf("it must return an object: %w", err)
+	if err := decode(text, &next); err != nil || next == nil {
+		return nil, errNotOne
 	}
 	return next, nil
 }

@@ -1,16 +1,16 @@
 package objectpatch
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/jq"
 )
@@ -36,21 +36,21 @@ const (
 // makes them, and nothing changes one after that: a copy shares Object and Data. What kind,
 // namespace and permissions allow is known only to the API server (Client.ApplyObjectPatches in package kube).
 type Patch struct {
-	Operation  Operation
-	APIVersion string // empty: the preferred version of the kind (K4)
-	Kind       string
-	Namespace  string
-	Name       string // empty only for Create with metadata.generateName
+	Operation  Operation `json:"operation"`
+	APIVersion string    `json:"apiVersion"` // empty: the preferred version of the kind (K4)
+	Kind       string    `json:"kind"`
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"` // empty only for Create with metadata.generateName
 
-	Subresource         string // without slash
-	IgnoreMissingObject bool   // patches of absent objects succeed (K3)
-	IgnoreHookError     bool   // apply it even when the hook failed (K9); for the caller
-	Unanswered          bool   // it was tried, and may be done: the API server gave no answer
+	Subresource         string `json:"subresource"`         // without slash
+	IgnoreMissingObject bool   `json:"ignoreMissingObject"` // patches of absent objects succeed (K3)
+	IgnoreHookError     bool   `json:"ignoreHookError"`     // apply it even when the hook failed (K9); for the caller
+	Unanswered          bool   `json:"-"`                   // it was tried, and may be done: the API server gave no answer
 
 	// One of these is set, by the operation; none for deletes.
-	Object map[string]any // of Create…, CreateOrUpdate, ServerSideApply; integers are int64
-	Data   []byte         // of MergePatch and JSONPatch: the patch as JSON
-	Filter *jq.Program    // of JQPatch, see Transform
+	Object map[string]any `json:"-"` // of Create…, CreateOrUpdate, ServerSideApply; integers are int64
+	Data   []byte         `json:"-"` // of MergePatch and JSONPatch: the patch as JSON
+	Filter *jq.Program    `json:"-"` // of JQPatch, see Transform
 }
 
 // String names the operation in errors: "MergePatch Deployment d/web".
@@ -85,36 +85,21 @@ func (p Patch) Deletes() bool {
 // patchDocument is an operation as a hook writes it. The payloads are decoded after the
 // operation, which determines their types.
 type patchDocument struct {
-	Operation           Operation       `json:"operation"`
-	APIVersion          string          `json:"apiVersion"`
-	Kind                string          `json:"kind"`
-	Namespace           string          `json:"namespace"`
-	Name                string          `json:"name"`
-	Subresource         string          `json:"subresource"`
-	IgnoreMissingObject bool            `json:"ignoreMissingObject"`
-	IgnoreHookError     bool            `json:"ignoreHookError"`
-	Object              json.RawMessage `json:"object"`
-	MergePatch          json.RawMessage `json:"mergePatch"`
-	JSONPatch           json.RawMessage `json:"jsonPatch"`
-	JQFilter            string          `json:"jqFilter"`
+	Patch
+	Object     json.RawMessage `json:"object"`
+	MergePatch json.RawMessage `json:"mergePatch"`
+	JSONPatch  json.RawMessage `json:"jsonPatch"`
+	JQFilter   string          `json:"jqFilter"`
 }
 
 // compile checks the document.
-func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
-	p := Patch{
-		Operation:           d.Operation,
-		APIVersion:          d.APIVersion,
-		Kind:                d.Kind,
-		Namespace:           d.Namespace,
-		Name:                d.Name,
-		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
-		IgnoreMissingObject: d.IgnoreMissingObject,
-		IgnoreHookError:     d.IgnoreHookError,
-	}
+func (d *patchDocument) compile(jqLibrary []string) (*Patch, error) {
+	p := &d.Patch
+	p.Subresource = strings.TrimPrefix(p.Subresource, "/")
 	var err error
 	switch d.Operation {
 	case Create, CreateIfNotExists, CreateOrUpdate, ServerSideApply:
-		err = cmp.Or(d.onlyPayload("object"), p.setObject(d))
+		err = cmp.Or(d.onlyPayload("object"), p.setObject(d.Object))
 	case Delete, DeleteInBackground, DeleteNonCascading:
 		err = cmp.Or(d.onlyPayload(""), p.named())
 	case MergePatch:
@@ -128,7 +113,10 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 	default:
 		err = fmt.Errorf("unknown operation %q", d.Operation)
 	}
-	return p, cmp.Or(err, p.possible())
+	if err = cmp.Or(err, p.possible()); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // possible refuses names that cannot be a part of a URL: no object has one, and a slash would
@@ -145,7 +133,7 @@ func (p *Patch) possible() error {
 
 // onlyPayload reports payloads that the operation would ignore: a mistake in the operation's name
 // would otherwise pass unnoticed.
-func (d patchDocument) onlyPayload(field string) error {
+func (d *patchDocument) onlyPayload(field string) error {
 	for _, payload := range []struct {
 		name  string
 		given bool
@@ -171,22 +159,13 @@ func (p *Patch) named() error {
 
 // setObject takes the object, whose own fields name it. Names next to it are not used: some hooks write them for each
 // operation.
-func (p *Patch) setObject(d patchDocument) error {
-	if err := mapOrText("object", d.Object, &p.Object); err != nil {
+func (p *Patch) setObject(given json.RawMessage) error {
+	if err := mapOrText("object", given, &p.Object); err != nil {
 		return err
 	}
-	// Decoding reports a name that is no text, which a look into the map would take for absent.
-	var head metav1.PartialObjectMetadata
-	text, err := json.Marshal(p.Object)
-	if err == nil {
-		err = json.Unmarshal(text, &head)
-	}
-	if err != nil {
-		return fmt.Errorf("object: %w", err)
-	}
-	p.APIVersion, p.Kind = head.APIVersion, head.Kind
-	p.Namespace, p.Name = head.Namespace, head.Name
-	if p.Operation == Create && p.Name == "" && head.GenerateName != "" {
+	u := unstructured.Unstructured{Object: p.Object}
+	p.APIVersion, p.Kind, p.Namespace, p.Name = u.GetAPIVersion(), u.GetKind(), u.GetNamespace(), u.GetName()
+	if p.Operation == Create && p.Name == "" && u.GetGenerateName() != "" {
 		return nil
 	}
 	if err := p.named(); err != nil {
@@ -248,21 +227,19 @@ func (p *Patch) setFilter(expression string, jqLibrary []string) (err error) {
 	return nil
 }
 
-// mapOrText decodes a field that may be given as it is or as a text of YAML or JSON (K3). A text is
-// bounded as a document is: its aliases are checked before they are written out.
-func mapOrText(field string, given json.RawMessage, into any) error {
-	if len(given) == 0 || bytes.Equal(given, []byte("null")) {
-		return fmt.Errorf("%s is missing", field)
-	}
+// mapOrText decodes a field that may be given as it is or as a text of YAML or JSON (K3).
+func mapOrText(field string, given json.RawMessage, into any) (err error) {
 	var text string
 	if json.Unmarshal(given, &text) == nil {
-		converted, err := toJSON([]byte(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w", field, err)
-		}
-		given = converted
+		given = []byte(text)
 	}
-	if err := unmarshalExact(given, into); err != nil {
+	if len(given) > 0 {
+		err = decode(given, into)
+	}
+	if err == nil && reflect.ValueOf(into).Elem().IsNil() {
+		err = errors.New("it is missing")
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil

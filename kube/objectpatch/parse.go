@@ -7,127 +7,77 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 
-	kubejson "k8s.io/apimachinery/pkg/util/json"
 	kubeyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+	kjson "sigs.k8s.io/json"
+
+	"addon-operator/values"
 )
 
-// Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1).
-// The first mistake is reported, with the number of the document, and then nothing is returned: the
+// maxDocuments bounds what a file of small documents leads to (K1): each takes some kilobytes before it is
+// applied. The size of the file itself is limited by its reader.
+const maxDocuments = 50_000
+
+// Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1), divided at lines of three
+// dashes. The first mistake is reported, with the number of the document, and then nothing is returned: the
 // operations of a hook are applied all or not at all. An empty file has no operations. Modules that
 // the filters of JQPatch import are searched in jqLibrary.
-func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
-	documents, err := splitDocuments(data)
-	if err != nil {
-		return nil, err
-	}
-	var patches []Patch
-	for i, document := range documents {
-		patch, err := parseOne(document, jqLibrary)
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", i+1, err)
-		}
-		patches = append(patches, patch)
-	}
-	return patches, nil
-}
-
-// parseOne is strict: a misspelt field would otherwise change what the operation does, without a
-// word.
-func parseOne(text []byte, jqLibrary []string) (Patch, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	var document patchDocument
-	if err := decoder.Decode(&document); err != nil {
-		return Patch{}, err
-	}
-	return document.compile(jqLibrary)
-}
-
-// splitDocuments returns the documents as JSON. They are divided at lines of three dashes.
-func splitDocuments(data []byte) (documents [][]byte, err error) {
+func Parse(data []byte, jqLibrary ...string) (patches []Patch, err error) {
 	reader := kubeyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return documents, nil
+			return patches, nil
 		}
-		if err == nil {
-			var found [][]byte
-			found, err = readDocuments(bytes.TrimSpace(text))
-			documents = append(documents, found...)
+		for err == nil && len(text) > 0 {
+			var one []byte
+			one, text = first(bytes.TrimSpace(text))
+			var patch *Patch
+			if patch, err = parseOne(one, jqLibrary); patch != nil {
+				patches = append(patches, *patch)
+			}
+			if len(patches) > maxDocuments {
+				return nil, fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
+			}
 		}
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
-		case len(documents) > maxDocuments:
-			return nil, errTooManyDocuments
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", len(patches)+1, err)
 		}
 	}
 }
 
-// readDocuments reads JSON objects that follow one another, or a document of YAML, which is none if it has nothing but
-// comments. What begins with a brace is tried as JSON first: its numbers stay exact, and its errors have better positions.
-// With an error it returns the documents before.
-func readDocuments(text []byte) (documents [][]byte, err error) {
-	if bytes.HasPrefix(text, []byte("{")) {
-		if documents, err = splitJSON(text); err == nil {
-			return documents, nil
-		}
+// first divides JSON objects that follow one another, with or without a line break.
+func first(text []byte) (one, rest []byte) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	var object json.RawMessage
+	if bytes.HasPrefix(text, []byte("{")) && decoder.Decode(&object) == nil {
+		return object, text[decoder.InputOffset():]
 	}
-	document, yamlErr := toJSON(text)
-	switch {
-	case yamlErr != nil && err == nil:
-		return nil, yamlErr
-	case yamlErr != nil:
-		return documents, err // that of JSON: most hooks mean it
-	case bytes.Equal(document, []byte("null")):
-		return nil, nil
-	}
-	return [][]byte{document}, nil
+	return text, nil // of YAML, or with a mistake
 }
 
-// splitJSON divides objects that follow one another, with or without a line break.
-func splitJSON(data []byte) (documents [][]byte, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	for {
-		var document json.RawMessage
-		if err = decoder.Decode(&document); err == nil {
-			err = checkJSONKeys(document)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return documents, nil
-		case err != nil:
-			return documents, err
-		}
-		documents = append(documents, document)
-	}
-}
-
-// toJSON reads a document as kubectl does, but refuses aliases that expand to too much, and duplicate keys, of which the
-// last would win. Most JSON is YAML, but not all: an escaped slash and surrogate pairs are not.
-func toJSON(text []byte) ([]byte, error) {
-	if json.Valid(text) {
-		return text, checkJSONKeys(text)
-	}
-	if err := checkYAML(text); err != nil {
+// parseOne returns nil for a document that has nothing but comments. It is strict: a misspelt field would otherwise change
+// what the operation does, without a word.
+func parseOne(text []byte, jqLibrary []string) (*Patch, error) {
+	var document *patchDocument
+	if err := decode(text, &document); err != nil || document == nil {
 		return nil, err
 	}
-	document, err := yaml.YAMLToJSON(text)
-	return bytes.TrimSpace(document), err
+	return document.compile(jqLibrary)
 }
 
-// unmarshalExact decodes JSON with integers as int64, so that large ones come
-// out as they went in, and refuses values of another shape, also null.
-func unmarshalExact(text []byte, into any) error {
-	if err := kubejson.Unmarshal(text, into); err != nil {
-		return err
+// decode reads JSON, or YAML as values are read, with integers as int64, so that large ones come out as they went in. It
+// refuses keys that a map has twice, of which the last would win, and what aliases make too large.
+func decode(text []byte, into any) error {
+	if !json.Valid(text) {
+		tree, err := values.ParseYAML(text)
+		if err != nil {
+			return err
+		}
+		if text, err = values.Encode(tree); err != nil {
+			return err
+		}
 	}
-	if reflect.ValueOf(into).Elem().IsNil() {
-		return errors.New("it is null")
-	}
-	return nil
+	wrong, err := kjson.UnmarshalStrict(text, into)
+	return errors.Join(append(wrong, err)...)
 }
