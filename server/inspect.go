@@ -15,14 +15,6 @@ import (
 	"addon-operator/supervisor"
 )
 
-// called calls a function of Source that may be nil, for which it returns nothing.
-func called[T any](f func() T) (none T) {
-	if f == nil {
-		return none
-	}
-	return f()
-}
-
 // statuses are what the actors of a tree have published, by their paths. Unlike Inspector.Statuses
 // they are what the audience of the tree may see.
 func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
@@ -39,7 +31,7 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 // without end, and files that have changed on disk (P8). differs has the texts about these files, or for
 // the public a reduced form of them.
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
-	all, loops := view.Modules(statuses(tree), called(s.Hanging), differs, time.Now()), called(s.Loops)
+	all, loops := view.Modules(statuses(tree), s.Hanging(), differs, time.Now()), s.Loops()
 	for i := range all {
 		if loop := loops[all[i].Name]; loop != "" {
 			// Clip, because Problems shares its array with a published status.
@@ -65,7 +57,7 @@ func (s owners) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := s.allModules(s.Inspector.Tree(), called(s.NotInForce))
+	all := s.allModules(s.Inspector.Tree(), s.NotInForce())
 	i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == name })
 	if i < 0 { // its owner has answered, so it existed a moment ago
 		return nil, errors.New("the module is being restarted; try again")
@@ -101,7 +93,7 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 		only = globalOwner
 	}
 	all, err := s.allHooks(only)
-	for _, h := range called(s.Hanging) {
+	for _, h := range s.Hanging() {
 		for i := range all {
 			if all[i].Hook == h.Hook && all[i].Hanging == nil {
 				all[i].Hanging = &h

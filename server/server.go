@@ -22,8 +22,7 @@ import (
 )
 
 // Source is what the pages show. All functions are called in the goroutines of requests, several at
-// a time, so they must be safe for concurrent use. Inspector, Converge, Metrics, HookMetrics, Ask
-// and Plan are required.
+// a time, so they must be safe for concurrent use. What may be nil says so.
 type Source struct {
 	Inspector *supervisor.Inspector
 	// Converge returns the state of the converge. It answers before the start, too, with an empty
@@ -34,33 +33,32 @@ type Source struct {
 	Version              string
 	// Authorize guards all public pages but the probes; nil when everybody may see them.
 	Authorize Authorize
-	// Hanging lists the hooks that run for too long; nil when this is not observed.
+	// Hanging lists the hooks that run for too long.
 	Hanging func() []view.RunningHook
 	// Loops describes, for each module or messages.GlobalHooks, how its hooks trigger each other without
-	// end; nil when this is not observed.
+	// end.
 	Loops func() map[string]string
-	// History has the last runs of hooks; nil when they are not kept.
+	// History has the last runs of hooks.
 	History *History
 	// NotInForce describes, for each module or messages.GlobalHooks, how its files on disk differ from
-	// those in force; nil when this is not observed. It reads the disk, and the pages change the
-	// map that it returns.
+	// those in force. It reads the disk, and the pages change the map that it returns.
 	NotInForce func() map[string]string
-	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now; nil
-	// when that is not known. It costs a request to the API server.
+	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now. It costs a request to
+	// the API server.
 	Observed func(ctx context.Context) (bool, error)
 	// Plan returns what the operator would do. It makes dry runs of charts, which may take minutes.
 	Plan func(ctx context.Context, request view.PlanRequest) (view.Plan, error)
 	// Ask sends a question to the actor with this path below the root, and waits for the answer
 	// until ctx ends. It fails while there are no actors.
 	Ask func(ctx context.Context, path string, question any) (any, error)
-	// Render renders the chart of a module with its values now; nil when it is not available.
+	// Render renders the chart of a module with its values now.
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
-	// Parameters can be changed while the operator runs; nil when there are none.
+	// Parameters can be changed while the operator runs.
 	Parameters Parameters
 	// Cluster is the address of the API server, ConfigMap the NAMESPACE/NAME of the one with
 	// values. The debug address sends them as headers, unless they are empty.
 	Cluster, ConfigMap string
-	// Hide returns a text without known secrets; nil when there are none.
+	// Hide returns a text without known secrets.
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
@@ -146,7 +144,7 @@ func (s router) readyz(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
 	writeConditions(w, s.tree(s.who))
-	for _, h := range called(s.Hanging) {
+	for _, h := range s.Hanging() {
 		fmt.Fprintln(w, h)
 	}
 }

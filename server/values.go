@@ -183,7 +183,7 @@ func (s owners) explainPage(r *http.Request) (any, error) {
 // filesOf describes how the files of a section differ from those in force; empty when
 // they do not. Files of global concern all sections.
 func (s owners) filesOf(section string) string {
-	differs := called(s.NotInForce)
+	differs := s.NotInForce()
 	for _, name := range s.modules() {
 		if key, err := values.Key(name); err == nil && key == section && differs[name] != "" {
 			return differs[name]

@@ -50,7 +50,7 @@ the first run would do: usually nothing but the operator's labels on the record.
 Records contain no subcharts. If the chart has some, specify it with --chart, in the same version, or with --repo.`,
 		Example: "  addon-operator import release podinfo --namespace web --modules-dir ./modules\n" +
 			"  addon-operator import release loki --namespace logs --repo https://charts.example.com --username me --dry-run",
-		Args: cli.OneArg("the name of one release, as shown by 'helm list'"),
+		Args: cli.Arguments("the name of one release, as shown by 'helm list'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.name = args[0]
 			if i.source.Ref == "" && i.source.RepoURL == "" && i.source != (fetch.Request{}) { // it would be ignored

@@ -66,15 +66,10 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command or argument %q", args[0])
 }
 
-// OneArg is for commands with exactly one argument; what describes it.
-func OneArg(what string) cobra.PositionalArgs {
-	return Arguments([]string{what})
-}
-
 // Arguments is for commands with the arguments in their use line: those in brackets may be left out,
 // and one that ends with "..." may be repeated. In contrast to the functions of cobra, the errors are
 // UsageErrors and name the arguments.
-func Arguments(words []string) cobra.PositionalArgs {
+func Arguments(words ...string) cobra.PositionalArgs {
 	least, most := 0, len(words)
 	for _, word := range words {
 		if !strings.HasPrefix(word, "[") {
