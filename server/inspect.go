@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,7 +76,7 @@ func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
 	if only == "" || only == globalOwner {
 		all = view.DescribeHooks(globalOwner, published[view.GlobalStatus](s.Inspector.Tree()).Loaded)
 	}
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
+	for _, m := range s.modules() {
 		if only == "" || only == m.Name {
 			all = append(all, view.DescribeHooks(m.Name, m.Loaded)...)
 		}
@@ -133,9 +132,9 @@ func (s owners) addProblems(all []view.HookInfo) {
 type snapshotDump struct {
 	Kind string `json:"kind"`
 	// State is "complete", or the phase that explains why Objects is not what the cluster has.
-	State   string            `json:"state"`
-	Message string            `json:"message,omitempty"`
-	Objects []json.RawMessage `json:"objects"`
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+	Objects []any  `json:"objects"`
 }
 
 // watcher is the owner of the snapshots that a page shows and, on the page of one hook, the hook. Names
@@ -180,13 +179,9 @@ func (s owners) snapshots(r *http.Request) (any, error) {
 		if !showSecrets(r) {
 			b = b.Masked()
 		}
-		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []json.RawMessage{}}
+		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []any{}}
 		for _, o := range b.Objects {
-			text, err := json.Marshal(o)
-			if err != nil {
-				return nil, fmt.Errorf("snapshot of %s: %w", b.Binding, err)
-			}
-			out.Objects = append(out.Objects, text)
+			out.Objects = append(out.Objects, o)
 		}
 		if byHook[b.Hook] == nil {
 			byHook[b.Hook] = map[string]snapshotDump{}
@@ -252,15 +247,13 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 // drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
 // check, which the actor of the module remembers.
 func (s owners) drift(r *http.Request) (any, error) {
-	name, err := s.known(r.PathValue("name"))
+	m, err := s.module(r.PathValue("name"))
+	if err == nil && m.Drifted == nil {
+		err = errors.New("the module is being restarted; try again")
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
-		if m.Name == name && m.Drifted != nil {
-			drift := m.Drifted(showSecrets(r))
-			return display{data: drift, table: driftTable(drift)}, nil
-		}
-	}
-	return nil, errors.New("the module is being restarted; try again")
+	drift := m.Drifted(showSecrets(r))
+	return display{data: drift, table: driftTable(drift)}, nil
 }

@@ -24,7 +24,7 @@ import (
 // importing is one run of 'import release'. The first fields are flags.
 type importing struct {
 	config    *cli.Config
-	planner   Planner
+	planner   cli.Planner
 	namespace string        // of the release
 	source    fetch.Request // where the chart is, when the record is not enough
 	dryRun    bool
@@ -33,12 +33,8 @@ type importing struct {
 	record    helm.Record
 }
 
-// Planner makes a plan from the modules directory and the cluster, without a running operator.
-// Package main passes it, so that this package does not import the operator.
-type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
-
 // Import returns the command import, for modules of what is in the cluster.
-func Import(c *cli.Config, planner Planner) *cobra.Command {
+func Import(c *cli.Config, planner cli.Planner) *cobra.Command {
 	cmd := cli.Group("import", "Create modules from what is in the cluster")
 	i := &importing{config: c, planner: planner}
 	release := &cobra.Command{

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/messages/view"
 )
 
 // Groups of commands in the help text of the root; their titles are in Root.
@@ -87,6 +90,10 @@ func Arguments(words ...string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// Planner makes a plan from the modules directory and the cluster, without a running operator. Package main
+// passes it to those that need it, so that they do not import the operator.
+type Planner func(context.Context, *Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
 // Log is the log of a command, for a person: on stderr, so that stdout has the result only, and
 // without times.

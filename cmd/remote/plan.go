@@ -2,7 +2,6 @@ package remote
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,16 +35,12 @@ type planning struct {
 	config            *cli.Config
 	file, output      string
 	secrets, detailed bool
-	withoutOperator   Planner
+	withoutOperator   cli.Planner
 }
-
-// Planner makes a plan from the modules directory and the cluster. It is passed in, so that this
-// package does not import the operator.
-type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
 // Plan is the command plan. It asks the running operator, which has the values that hooks have set,
 // or makes the plan of a directory.
-func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
+func Plan(c *cli.Config, withoutOperator cli.Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
 	cmd := &cobra.Command{
 		Use: "plan [DIR]", Short: "Print what the operator would do, without doing it",
