@@ -20,8 +20,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
-
-	"addon-operator/actors/metrics"
 )
 
 // rule is a metric as rule I2 names it. rare: it has no series while all goes well, or on
@@ -80,22 +78,6 @@ func chapterI() []rule {
 		{kind: "counter", name: "hook_errors"},
 		{kind: "counter", name: "hook_allowed_errors"},
 		{kind: "counter", name: "module_run_errors"},
-	}
-}
-
-// Every metric of the rules exists, with its type and its labels. I2, X11.
-func TestMetricsOfTheRulesExist(t *testing.T) {
-	m := metrics.New("p_")
-	m.Watch(metrics.Sources{})
-	all := map[string]metrics.Family{}
-	for _, f := range m.Families() {
-		all[f.Name] = f
-	}
-	for _, r := range chapterI() {
-		f, ok := all["p_"+r.name]
-		if got := strings.Join(f.Labels, " "); !ok || f.Type != r.kind || got != r.labels {
-			t.Errorf("%s is %q with labels %q, the rule says %q and %q", r.name, f.Type, got, r.kind, r.labels)
-		}
 	}
 }
 
