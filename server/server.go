@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,20 +117,12 @@ const (
 func byItsOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if host := hostOf(r.Host); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
+		if host := (&url.URL{Host: r.Host}).Hostname(); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
 			text(w, http.StatusForbidden, fmt.Sprintf("request for the host %q refused; on loopback use localhost or the address, such as http://%s\n", host, local))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// hostOf removes the port, and the brackets of an IPv6 address. Without a port SplitHostPort fails.
-func hostOf(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.Trim(hostport, "[]")
 }
 
 // readyz answers 200 after the first converge, in a follower when it could lead (L3), else 500.
