@@ -16,24 +16,24 @@ import (
 // reason, after //.
 const sizes = `
 actors 10549 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
-actors/scenario 2297 // objects of kinds that the module defines
+actors/scenario 2293 // objects of kinds that the module defines
 addons 1150 // content that is lost is not in force
-cmd 6429
-helm 6631 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+cmd 6356
+helm 6601 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2460 // days on which clocks change
 jq 505 // steps of filters are bounded
-kube 5069
-kube/apiserver 1804
+kube 4675
+kube/apiserver 1800
 messages 1494
-server 2482
+server 2440
 supervisor 1125
-testkit 3938 // faults of release records
-values 3569 // one list of names of secrets
-go: 49476 // 32
+testkit 3940 // faults of release records
+values 3502 // one list of names of secrets
+go: 48864 // 32
 scripts: 1106
 web: 316
-tests: 43281 // 32
-txtar: 15213 // 32: scripts of the guards
+tests: 42819 // 32
+txtar: 14988 // 32: scripts of the guards
 `
 
 // A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it

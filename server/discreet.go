@@ -33,9 +33,9 @@ func (s router) discreet(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		page := &written{ResponseWriter: w, status: http.StatusOK, hide: func(text string) string { return text }}
-		if s.Hide != nil && (s.who != insider || !showSecrets(r)) {
-			page.hide = s.Hide
+		page := &written{ResponseWriter: w, status: http.StatusOK, hide: s.Hide}
+		if s.who == insider && showSecrets(r) {
+			page.hide = strings.Clone
 		}
 		next.ServeHTTP(page, r)
 		text := page.hide(page.body.String())
@@ -65,7 +65,7 @@ type written struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
-	hide   func(string) string // never nil; returns the text unchanged if secrets may be shown
+	hide   func(string) string // returns the text unchanged if secrets may be shown
 }
 
 // hidden hides secrets in JSON that is about to be converted to YAML, where they could not be
@@ -93,10 +93,7 @@ type discreetMetrics struct {
 }
 
 func (g discreetMetrics) shown(label string) string {
-	if g.hide != nil {
-		label = g.hide(label)
-	}
-	return view.Printable(label)
+	return view.Printable(g.hide(label))
 }
 
 // Gather implements prometheus.Gatherer.

@@ -50,9 +50,9 @@ func (r RanHook) String() string {
 }
 
 // History keeps the last runs of hooks. It is safe for concurrent use: runs of hooks end in
-// goroutines of their own. The zero value is empty, and a nil *History can be read.
+// goroutines of their own. Without runs it is empty.
 type History struct {
-	// Hide gives a text without known secrets; nil when there are none.
+	// Hide gives a text without known secrets.
 	Hide func(string) string
 
 	mu   sync.Mutex
@@ -91,9 +91,6 @@ func (h *History) Add(r view.HookRun) {
 // as a whole or by the end of its path. They are copies.
 func (h *History) Runs(module, hook string) []RanHook {
 	found := []RanHook{}
-	if h == nil {
-		return found
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.runs {
@@ -110,10 +107,7 @@ func (h *History) ending(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	if h.Hide != nil {
-		text = h.Hide(text)
-	}
-	if len(text) <= most {
+	if text = h.Hide(text); len(text) <= most {
 		return text
 	}
 	text = text[len(text)-most:]

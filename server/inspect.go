@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,14 +13,6 @@ import (
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
-
-// called calls a function of Source that may be nil, for which it returns nothing.
-func called[T any](f func() T) (none T) {
-	if f == nil {
-		return none
-	}
-	return f()
-}
 
 // statuses are what the actors of a tree have published, by their paths. Unlike Inspector.Statuses
 // they are what the audience of the tree may see.
@@ -38,7 +29,7 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 // allModules lists all modules, with what no actor publishes: hooks that hang, and files that have changed on disk (P8).
 // differs has the texts about these files, or for the public a reduced form of them.
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
-	return view.Modules(statuses(tree), called(s.Hanging), differs, time.Now())
+	return view.Modules(statuses(tree), s.Hanging(), differs, time.Now())
 }
 
 // ofOwner is the owner that a page of a module is about, or global. People use the name of a module
@@ -56,7 +47,7 @@ func (s owners) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := s.allModules(s.Inspector.Tree(), called(s.NotInForce))
+	all := s.allModules(s.Inspector.Tree(), s.NotInForce())
 	i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == name })
 	if i < 0 { // its owner has answered, so it existed a moment ago
 		return nil, errors.New("the module is being restarted; try again")
@@ -76,7 +67,7 @@ func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
 	if only == "" || only == globalOwner {
 		all = view.DescribeHooks(globalOwner, published[view.GlobalStatus](s.Inspector.Tree()).Loaded)
 	}
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
+	for _, m := range s.modules() {
 		if only == "" || only == m.Name {
 			all = append(all, view.DescribeHooks(m.Name, m.Loaded)...)
 		}
@@ -92,7 +83,7 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 		only = globalOwner
 	}
 	all, err := s.allHooks(only)
-	for _, h := range called(s.Hanging) {
+	for _, h := range s.Hanging() {
 		for i := range all {
 			if all[i].Hook == h.Hook && all[i].Hanging == nil {
 				all[i].Hanging = &h
@@ -132,9 +123,9 @@ func (s owners) addProblems(all []view.HookInfo) {
 type snapshotDump struct {
 	Kind string `json:"kind"`
 	// State is "complete", or the phase that explains why Objects is not what the cluster has.
-	State   string            `json:"state"`
-	Message string            `json:"message,omitempty"`
-	Objects []json.RawMessage `json:"objects"`
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+	Objects []any  `json:"objects"`
 }
 
 // watcher is the owner of the snapshots that a page shows and, on the page of one hook, the hook. Names
@@ -179,13 +170,9 @@ func (s owners) snapshots(r *http.Request) (any, error) {
 		if !showSecrets(r) {
 			b = b.Masked()
 		}
-		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []json.RawMessage{}}
+		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []any{}}
 		for _, o := range b.Objects {
-			text, err := json.Marshal(o)
-			if err != nil {
-				return nil, fmt.Errorf("snapshot of %s: %w", b.Binding, err)
-			}
-			out.Objects = append(out.Objects, text)
+			out.Objects = append(out.Objects, o)
 		}
 		if byHook[b.Hook] == nil {
 			byHook[b.Hook] = map[string]snapshotDump{}
@@ -251,15 +238,13 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 // drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
 // check, which the actor of the module remembers.
 func (s owners) drift(r *http.Request) (any, error) {
-	name, err := s.known(r.PathValue("name"))
+	m, err := s.module(r.PathValue("name"))
+	if err == nil && m.Drifted == nil {
+		err = errors.New("the module is being restarted; try again")
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
-		if m.Name == name && m.Drifted != nil {
-			drift := m.Drifted(showSecrets(r))
-			return display{data: drift, table: driftTable(drift)}, nil
-		}
-	}
-	return nil, errors.New("the module is being restarted; try again")
+	drift := m.Drifted(showSecrets(r))
+	return display{data: drift, table: driftTable(drift)}, nil
 }

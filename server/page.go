@@ -99,9 +99,6 @@ func (o overview) Worst() string {
 	return o.Rows[0].Colour()
 }
 
-// Notices are the problems that belong to no module, each with its owner.
-func (o overview) Notices() [][2]string { return o.notices() }
-
 // livePage is the whole page. The script loads it again each second, and replaces what has changed.
 type livePage struct {
 	overview

@@ -119,7 +119,7 @@ func BenchmarkLivePage(b *testing.B) {
 	for len(system.Inspector.Tree()[0].Children) < 500 { // none of them is late for long
 		runtime.Gosched()
 	}
-	source := server.Source{Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Ready: true} }}
+	source := silent(server.Source{Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Ready: true} }})
 	for b.Loop() { // each handler looks for itself
 		server.Debug(source).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?module=m7", http.NoBody))
 	}
@@ -219,7 +219,7 @@ func TestQueuePages(t *testing.T) {
 // served before the operator knows its modules.
 func TestPlanPage(t *testing.T) {
 	var asked []plan.Request
-	source := server.Source{
+	source := silent(server.Source{
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
 		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
 		Plan: func(_ context.Context, r plan.Request) (plan.Plan, error) {
@@ -229,7 +229,7 @@ func TestPlanPage(t *testing.T) {
 			}
 			return plan.Plan{Modules: []plan.Module{{Module: "web", Step: plan.StepStart}}}, nil
 		},
-	}
+	})
 	for _, c := range []struct {
 		method, url, body string
 		status            int
@@ -272,7 +272,7 @@ func TestPlanPage(t *testing.T) {
 // shown only to who asks for secrets (P1).
 func TestCheckPage(t *testing.T) {
 	var asked []any
-	source := server.Source{
+	source := silent(server.Source{
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
 		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
 		Ask: func(_ context.Context, path string, question any) (any, error) {
@@ -289,7 +289,7 @@ func TestCheckPage(t *testing.T) {
 			}
 			return messages.ConfigChecked{Deleted: true, LastValid: map[string]string{"web": "password: hunter2"}}, nil
 		},
-	}
+	})
 	for _, c := range []struct {
 		method, query, body string
 		status              int

@@ -18,7 +18,7 @@ type Parameters interface {
 	Set(name, value string, back time.Duration)
 }
 
-// parameterPages show parameters, and change them. A nil Parameters is answered with 404.
+// parameterPages show parameters, and change them.
 type parameterPages struct{ Parameters }
 
 // parameterView shows parameters, and when one reverts to its default by itself.
@@ -34,9 +34,6 @@ func parameterView(list []view.Parameter) display {
 // page answers /config/list and POST /config/set. Name, value and duration are in the query or in a
 // form; the answer is the parameter as it is then.
 func (s parameterPages) page(r *http.Request) (any, error) {
-	if s.Parameters == nil {
-		return nil, notFound("this operator has no parameters")
-	}
 	if r.Method != http.MethodPost {
 		return parameterView(s.List()), nil
 	}

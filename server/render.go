@@ -23,7 +23,7 @@ func (s owners) renderPage(r *http.Request) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case s.Render == nil || name == globalOwner:
+	case name == globalOwner:
 		return nil, notFound("there is nothing to render")
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }

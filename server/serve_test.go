@@ -236,10 +236,10 @@ func source(t *testing.T) server.Source {
 	t.Helper()
 	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(system.Close)
-	return server.Source{
+	return silent(server.Source{
 		Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{} },
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
-	}
+	})
 }
 
 // follower serves the pages of a replica whose leader is at an address.
@@ -317,7 +317,7 @@ func expectPage(t *testing.T, url string, status int, says string) {
 
 // J19: five runs of each hook are kept, and no more than the bounds allow of all together, the newest ones.
 func TestHistoryIsBounded(t *testing.T) {
-	h := &server.History{}
+	h := &server.History{Hide: strings.Clone}
 	for i := range 12 {
 		h.Add(view.HookRun{Owner: "dns", Hook: "010-dns/hooks/a.sh", Took: time.Second, Output: fmt.Sprint("run ", i)})
 	}

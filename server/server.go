@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,8 +24,7 @@ import (
 )
 
 // Source is what the pages show. All functions are called in the goroutines of requests, several at
-// a time, so they must be safe for concurrent use. Inspector, Converge, Metrics, HookMetrics, Ask
-// and Plan are required.
+// a time, so they must be safe for concurrent use. What may be nil says so.
 type Source struct {
 	Inspector *supervisor.Inspector
 	// Converge returns the state of the converge. It answers before the start, too, with an empty
@@ -35,30 +35,29 @@ type Source struct {
 	Version              string
 	// Authorize guards all public pages but the probes; nil when everybody may see them.
 	Authorize Authorize
-	// Hanging lists the hooks that run for too long; nil when this is not observed.
+	// Hanging lists the hooks that run for too long.
 	Hanging func() []view.RunningHook
-	// History has the last runs of hooks; nil when they are not kept.
+	// History has the last runs of hooks.
 	History *History
 	// NotInForce describes, for each module or messages.GlobalHooks, how its files on disk differ from
-	// those in force; nil when this is not observed. It reads the disk, and the pages change the
-	// map that it returns.
+	// those in force. It reads the disk, and the pages change the map that it returns.
 	NotInForce func() map[string]string
-	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now; nil
-	// when that is not known. It costs a request to the API server.
+	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now. It costs a request to
+	// the API server.
 	Observed func(ctx context.Context) (bool, error)
 	// Plan returns what the operator would do. It makes dry runs of charts, which may take minutes.
 	Plan func(ctx context.Context, request plan.Request) (plan.Plan, error)
 	// Ask sends a question to the actor with this path below the root, and waits for the answer
 	// until ctx ends. It fails while there are no actors.
 	Ask func(ctx context.Context, path string, question any) (any, error)
-	// Render renders the chart of a module with its values now; nil when it is not available.
+	// Render renders the chart of a module with its values now.
 	Render func(ctx context.Context, module string, request plan.RenderRequest) (plan.Rendered, error)
-	// Parameters can be changed while the operator runs; nil when there are none.
+	// Parameters can be changed while the operator runs.
 	Parameters Parameters
 	// Cluster is the address of the API server, ConfigMap the NAMESPACE/NAME of the one with
 	// values. The debug address sends them as headers, unless they are empty.
 	Cluster, ConfigMap string
-	// Hide returns a text without known secrets; nil when there are none.
+	// Hide returns a text without known secrets.
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
@@ -116,20 +115,12 @@ const (
 func byItsOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if host := hostOf(r.Host); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
+		if host := (&url.URL{Host: r.Host}).Hostname(); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
 			text(w, http.StatusForbidden, fmt.Sprintf("request for the host %q refused; on loopback use localhost or the address, such as http://%s\n", host, local))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// hostOf removes the port, and the brackets of an IPv6 address. Without a port SplitHostPort fails.
-func hostOf(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.Trim(hostport, "[]")
 }
 
 // readyz answers 200 after the first converge, in a follower when it could lead (L3), else 500.
@@ -144,7 +135,7 @@ func (s router) readyz(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
 	writeConditions(w, s.tree(s.who))
-	for _, h := range called(s.Hanging) {
+	for _, h := range s.Hanging() {
 		fmt.Fprintln(w, h)
 	}
 }

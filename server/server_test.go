@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -79,10 +80,19 @@ func (h *operator) source() server.Source {
 	two := prometheus.NewCounter(prometheus.CounterOpts{Name: "hook_metric_total"})
 	operator.MustRegister(one)
 	hooks.MustRegister(two)
-	return server.Source{
+	return silent(server.Source{
 		Inspector: h.system.Inspector, Converge: func() view.ConvergeStatus { return h.converge },
 		Metrics: operator, HookMetrics: hooks, Version: "v1.2.3",
-	}
+	})
+}
+
+// silent is a source that has nothing to hide, and nothing else to say.
+func silent(s server.Source) server.Source {
+	s.Hide, s.History = strings.Clone, &server.History{Hide: strings.Clone}
+	s.Hanging = func() []view.RunningHook { return nil }
+	s.NotInForce = func() map[string]string { return nil }
+	s.Observed = func(context.Context) (bool, error) { return true, nil }
+	return s
 }
 
 func (h *operator) get(handler http.Handler, path string) (status int, body string) {

@@ -41,7 +41,7 @@ type overall struct {
 // overall reads the inspector and the disk as an audience may see them, and asks no actor. Which
 // files have changed, or what is in them, is not for the public.
 func (s Source) overall(who audience) overall {
-	differs, converge := called(s.NotInForce), s.Converge()
+	differs, converge := s.NotInForce(), s.Converge()
 	for name := range differs {
 		if who == public {
 			differs[name] = "changed on disk since it was loaded"
@@ -64,7 +64,7 @@ func (s Source) overall(who audience) overall {
 	if problem := differs[messages.GlobalHooks]; problem != "" {
 		o.GlobalProblems = append(o.GlobalProblems, problem)
 	}
-	for _, h := range called(s.Hanging) { // those of modules are with their modules
+	for _, h := range s.Hanging() { // those of modules are with their modules
 		if h.Module == "" {
 			o.GlobalProblems = append(o.GlobalProblems, h.String())
 		}
@@ -109,7 +109,7 @@ func (o overall) write(w io.Writer, whole bool) {
 			t.write(w, whole, true)
 		}
 	}
-	problems := o.notices()
+	problems := o.Notices()
 	for _, m := range o.Modules { // one that is only off, or on its way, has no problem
 		problems = append(problems, withNext(m.Name, problemOf(m), m.Verdict.Next)...)
 	}
@@ -148,8 +148,8 @@ func withNext(who, problem, next string) [][2]string {
 	return [][2]string{{who, problem}, {"", "next: " + next}}
 }
 
-// notices are the problems that belong to no module, each with its owner.
-func (o overall) notices() (rows [][2]string) {
+// Notices are the problems that belong to no module, each with its owner.
+func (o overall) Notices() (rows [][2]string) {
 	if o.Config != nil {
 		rows = withNext("configuration", o.Config.Notice(), o.Config.Next())
 	}
@@ -176,14 +176,12 @@ func (o overall) notices() (rows [][2]string) {
 // first, since the answer is about the modules as they are then.
 func (s router) ready(r *http.Request) (any, error) {
 	asked, missing := r.URL.Query()["module"], []string{}
-	if s.Observed != nil {
-		observed, err := s.Observed(r.Context())
-		if err != nil {
-			return nil, err
-		}
-		if !observed {
-			missing = append(missing, "the ConfigMap has changed, and the operator has not received the change yet")
-		}
+	observed, err := s.Observed(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if !observed {
+		missing = append(missing, "the ConfigMap has changed, and the operator has not received the change yet")
 	}
 	o, known := s.overall(insider), map[string]bool{}
 	for _, m := range o.Modules {

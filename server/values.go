@@ -58,65 +58,62 @@ type owners struct{ Source }
 // messages call their owner messages.GlobalHooks.
 const globalOwner = "global"
 
-// known is the name of the module that people mean by its name or by the key of its values, with
-// dashes and case or without; global stays global.
-func (s owners) known(asked string) (string, error) {
-	modules := s.modules()
+// module finds the module that people mean by its name or by the key of its values, with dashes and
+// case or without; global is one that has only this name and its values.
+func (s owners) module(asked string) (view.Module, error) {
+	all := s.modules()
 	plain := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "")) }
-	for _, same := range []func(string) bool{
-		func(name string) bool { return name == asked },
-		func(name string) bool { return plain(name) == plain(asked) },
+	for _, same := range []func(view.Module) bool{
+		func(m view.Module) bool { return m.Name == asked },
+		func(m view.Module) bool { return plain(m.Name) == plain(asked) },
 	} {
-		if i := slices.IndexFunc(modules, same); i >= 0 {
-			return modules[i], nil
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			return all[i], nil
 		}
 	}
 	if asked == globalOwner {
-		return asked, nil
+		global := view.Module{Name: asked}
+		global.Section = published[view.GlobalStatus](s.Inspector.Tree()).Section
+		return global, nil
 	}
-	return "", s.noModule(asked, modules)
+	return view.Module{}, s.noModule(asked, all)
+}
+
+// known is the name of the module that people mean.
+func (s owners) known(asked string) (string, error) {
+	m, err := s.module(asked)
+	return m.Name, err
 }
 
 // owner finds the values of a module, or the global ones.
-func (s owners) owner(asked string) (section *values.Section, err error) {
-	name, err := s.known(asked)
-	if err != nil {
-		return nil, err
-	}
-	if name == globalOwner {
-		section = published[view.GlobalStatus](s.Inspector.Tree()).Section
-	}
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
-		if m.Name == name {
-			section = m.Section
-		}
-	}
-	if section == nil {
+func (s owners) owner(asked string) (*values.Section, error) {
+	m, err := s.module(asked)
+	if err == nil && m.Section == nil {
 		err = cmp.Or(s.notStarted(), errors.New("its actor has not started yet; try again"))
 	}
-	return section, err
+	return m.Section, err
 }
 
 // noModule is the error for a name that is no module: its release may be waiting for a confirmation
 // of its purge, the operator may not have started, or the name is unknown.
-func (s owners) noModule(name string, modules []string) error {
+func (s owners) noModule(name string, modules []view.Module) error {
 	if held := s.Converge().HeldPurge; held != nil && slices.Contains(held.Releases, name) {
 		return notFound("%s no longer has a directory; %s", name, held)
 	}
 	if err := s.notStarted(); err != nil && len(modules) == 0 {
 		return err
 	}
-	return unknown("module", name, modules)
-}
-
-// modules are the names of all modules, also of those that are disabled, sorted by name.
-func (s Source) modules() []string {
 	var names []string
-	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
+	for _, m := range modules {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)
-	return names
+	return unknown("module", name, names)
+}
+
+// modules are all modules, also those that are disabled.
+func (s Source) modules() []view.Module {
+	return view.Modules(s.Inspector.Statuses(), nil, nil, time.Now())
 }
 
 // section answers the pages values, config and patches of a module or of global (J4). With
@@ -183,10 +180,10 @@ func (s owners) explainPage(r *http.Request) (any, error) {
 // filesOf describes how the files of a section differ from those in force; empty when
 // they do not. Files of global concern all sections.
 func (s owners) filesOf(section string) string {
-	differs := called(s.NotInForce)
-	for _, name := range s.modules() {
-		if key, err := values.Key(name); err == nil && key == section && differs[name] != "" {
-			return differs[name]
+	differs := s.NotInForce()
+	for _, m := range s.modules() {
+		if key, err := values.Key(m.Name); err == nil && key == section && differs[m.Name] != "" {
+			return differs[m.Name]
 		}
 	}
 	return differs[messages.GlobalHooks]

@@ -41,9 +41,9 @@ type Document struct {
 // flags, because the rest belongs to the chart (D5). Errors name the path and every bad key; the
 // document is then empty, so a file takes effect as a whole or not at all.
 func ParseFile(path string, data []byte, only ...string) (Document, error) {
-	content, err := parseMap(data, "must be a map of sections")
+	content, err := parseMap("values file "+path, data, "must be a map of sections")
 	if err != nil {
-		return Document{}, fmt.Errorf("values file %s: %w", path, err)
+		return Document{}, err
 	}
 	own, others := map[string]any{}, []string(nil)
 	for _, key := range sortedKeys(content) {
@@ -61,14 +61,17 @@ func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	return document, err
 }
 
-// parseMap parses the YAML of a map; nil for nothing. Otherwise the error begins with must.
-func parseMap(data []byte, must string) (map[string]any, error) {
+// parseMap parses the YAML of a map; nil for nothing. Errors name what the text is of, and what it must be.
+func parseMap(of string, data []byte, must string) (map[string]any, error) {
 	tree, err := ParseYAML(data)
 	content, ok := tree.(map[string]any)
 	if err == nil && !ok && tree != nil {
 		err = fmt.Errorf("%s, is %s", must, describe(tree))
 	}
-	return content, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", of, err)
+	}
+	return content, nil
 }
 
 // ParseConfigMap parses the data of the ConfigMap (D10–D12): sections are YAML texts, flags are the

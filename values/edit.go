@@ -84,7 +84,7 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 		return err
 	}
 	path := pointer(e.Path[1:])
-	where := func(err error) error { return fmt.Errorf("%s: %w", dotted(nil, pointer(e.Path)), err) }
+	where := func(err error) error { return fmt.Errorf("%s: %w", Dotted(nil, e.Path), err) }
 	switch {
 	case err != nil:
 		return fmt.Errorf("ConfigMap key %s is not valid: %w", e.Path[0], err)
@@ -229,9 +229,6 @@ func (e Edit) insert(node *yaml.Node, path pointer) {
 func isNothing(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "" && node.Style == 0 && node.Anchor == ""
 }
-
-// Dotted writes a path as users write it: someModule.a["odd key"], of a tree that has lists: someList[0].
-func Dotted(tree any, path []string) string { return dotted(tree, path) }
 
 // MaskAt returns the value at a path with everything hidden that looks like a secret, also by a key
 // on the way to it (D38).

@@ -24,7 +24,6 @@ func edited(t *testing.T, text, path, value string) (string, error) {
 func TestEdit(t *testing.T) {
 	for name, c := range map[string]struct{ text, path, value, want string }{
 		"a key that is an integer":      {"p: {0x10: a}\nq:\n  8080: a # one\n", "web.q.8080", "b", "p: {0x10: a}\nq:\n  8080: b # one\n"},
-		"another, in its decimal form":  {"p: {0x10: a}\n", "web.p.16", "b", "p: {0x10: b}\n"},
 		"a number":                      {"# head\na:   1   # one\nb: 'x'\n", "web.a", "2", "# head\na: 2 # one\nb: 'x'\n"},
 		"a text with quotes":            {"a: \"x \\\" y\" # c\nb: 2", "web.a", "plain", "a: plain # c\nb: 2\n"},
 		"single quotes":                 {"a: 'it''s' # c\n", "web.a", "'yes'", "a: \"yes\" # c\n"},
@@ -99,6 +98,7 @@ func TestEdit(t *testing.T) {
 func TestEditIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, path, value, says string }{
 		"below an alias":         {"a: &x {k: 1}\nb: *x\n", "web.b.k", "2", "because of aliases"},
+		"a key in hexadecimals":  {"p: {0x10: a}\n", "web.p.16", "b", "or an unusual format"},
 		"in what others repeat":  {"a: &x {k: 1}\nb: *x\n", "web.a.k", "2", "because of aliases"},
 		"an anchor others need":  {"a: &x 1\nb: *x\n", "web.a", "", "aliases"},
 		"a merged key, removed":  {"d: &d {k: 1}\na:\n  <<: *d\n", "web.a.k", "", "because of aliases"},

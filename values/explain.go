@@ -75,19 +75,12 @@ func (s *Section) Explain(path string, secrets bool) ([]Leaf, error) {
 	return leaves, nil
 }
 
-// chartValues are the values.yaml of a chart in chart/ (A20): its path, and a function that reads
-// it.
-type chartValues struct {
-	file string
-	read func() (any, error)
-}
-
 // OverChart lets Explain show what a chart sets where no layer sets a value (A20). read returns the
 // values.yaml of the chart; Explain calls it each time. The values themselves do not change: Helm
 // merges the section over the values of the chart.
 func (s *Section) OverChart(file string, read func() (any, error)) *Section {
 	changed := *s
-	changed.chart = &chartValues{file, read}
+	changed.chartFile, changed.readChart = file, read
 	return &changed
 }
 
@@ -117,14 +110,14 @@ func historyOf(s *Section) (history, error) {
 	add := func(source Source, tree, layer any, reach pointer) {
 		h.stages = append(h.stages, stage{source, Merge(below, tree), layer, reach})
 	}
-	if s.chart != nil {
-		values, err := s.chart.read()
+	if s.readChart != nil {
+		values, err := s.readChart()
 		if err != nil {
 			return h, err
 		}
 		if content, ok := values.(map[string]any); ok {
 			below = cutAt(content, pointer{GlobalKey})
-			add(Source{Layer: LayerChart, File: s.chart.file}, nil, below, nil)
+			add(Source{Layer: LayerChart, File: s.chartFile}, nil, below, nil)
 		}
 	}
 	_, _, _ = s.stack(func(source Source, tree, layer any) { // the sizes were checked when the section was made
@@ -273,7 +266,10 @@ func (h history) unknown(asked pointer) error {
 
 func (h history) dotted(path pointer) string { return dottedIn(h.section.key, h.merged, path) }
 
-// dottedIn writes a path within a section as users do.
+// dottedIn writes a path within a section, or in a document that has no key, as users do.
 func dottedIn(key string, section any, path pointer) string {
-	return dotted(map[string]any{key: section}, append(pointer{key}, path...))
+	if key == "" {
+		return Dotted(section, path)
+	}
+	return Dotted(map[string]any{key: section}, append(pointer{key}, path...))
 }

@@ -227,7 +227,7 @@ func FuzzParsePath(f *testing.F) {
 		if err != nil || len(path) == 0 {
 			return
 		}
-		printed := dotted(nil, pointer(path))
+		printed := Dotted(nil, path)
 		again, err := ParsePath(printed)
 		if err != nil || !reflect.DeepEqual(again, path) {
 			t.Fatalf("%q is %q, printed as %s, read as %q: %v", text, path, printed, again, err)

@@ -78,10 +78,8 @@ func formsOf(text string) []string {
 		text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text),
 		strings.ReplaceAll(text, "'", "''"), strings.ReplaceAll(html.EscapeString(text), "+", "&#43;"), // as html/template
 	}
-	if quoted, err := Encode(text); err == nil {
-		forms = append(forms, string(quoted[1:len(quoted)-1]))
-	}
-	if quoted, err := json.Marshal(text); err == nil {
+	for _, encode := range []func(any) ([]byte, error){Encode, json.Marshal} {
+		quoted, _ := encode(text) // it is a text
 		forms = append(forms, string(quoted[1:len(quoted)-1]))
 	}
 	return forms
@@ -101,26 +99,17 @@ func (h *Hider) Tree(tree any) any {
 	if h == nil {
 		return tree
 	}
-	switch v := tree.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, child := range v {
-			out[h.Text(key)] = h.Tree(child)
+	hidden, _ := rebuilt(tree, func(scalar any) (any, error) {
+		switch v := scalar.(type) {
+		case string:
+			return h.Text(v), nil
+		case nil, bool:
+		default:
+			if text, err := JSON(v); err == nil && h.Text(string(text)) == Hidden {
+				return Hidden, nil
+			}
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = h.Tree(child)
-		}
-		return out
-	case string:
-		return h.Text(v)
-	case nil, bool:
-		return tree
-	}
-	if text, err := JSON(tree); err == nil && h.Text(string(text)) == Hidden {
-		return Hidden
-	}
-	return tree
+		return scalar, nil
+	})
+	return hidden
 }

@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,11 +29,8 @@ func ParseJSON(data []byte) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	tree, err := normalise(raw)
-	if err == nil {
-		err = bounded(tree)
-	}
-	return tree, err
+	tree, err := rebuilt(raw, numbers)
+	return tree, cmp.Or(err, bounded(tree))
 }
 
 // jsonError adds the line to an error of the decoder. Syntax errors have an offset of their own;
@@ -54,24 +52,10 @@ func lineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:offset], []byte{'\n'})
 }
 
-// normalise converts the json.Numbers of a freshly decoded value into the numbers of a tree. It
-// writes into its argument, which is not shared yet.
-func normalise(raw any) (tree any, err error) {
-	switch v := raw.(type) {
-	case map[string]any:
-		for key, child := range v {
-			if v[key], err = normalise(child); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, child := range v {
-			if v[i], err = normalise(child); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		return number(string(v))
+// numbers converts the json.Numbers of a value that was decoded into the numbers of a tree.
+func numbers(raw any) (any, error) {
+	if n, ok := raw.(json.Number); ok {
+		return number(string(n))
 	}
 	return raw, nil
 }

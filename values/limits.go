@@ -36,13 +36,13 @@ var (
 	errTooDeep       = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
 	errTooFilled     = fmt.Errorf("the defaults of the schema would add more than %d MiB, or more than %d keys and values, or never end; make lists shorter, or give fewer defaults for their elements", maxSize>>20, maxNodes)
 	errTooManyDigits = fmt.Errorf("an integer has more than %d digits; write it as a string", maxDigits)
-	errTooMany       = fmt.Errorf("there are more than %d problems; fix these first", maxProblems)
 )
 
 // joined joins problems with one text, at most maxProblems.
 func joined(problems []error) error {
 	if len(problems) > maxProblems {
-		problems = append(problems[:maxProblems], errTooMany)
+		tooMany := fmt.Errorf("there are more than %d problems; fix these first", maxProblems)
+		problems = append(problems[:maxProblems], tooMany)
 	}
 	return errors.Join(problems...)
 }

@@ -234,7 +234,7 @@ func TestSchemasAreBounded(t *testing.T) {
 	}{
 		"a chain of references":     {"definitions:\n" + chain.String() + "  d4000: {}\n$ref: '#/definitions/d0'\n", nil},
 		"sets of definitions":       {"definitions:\n" + sets.String() + "anyOf: [{$ref: '#/definitions/d0'}, {$ref: '#/definitions/d1'}]\n", nil},
-		"nothing but mistakes":      {"{properties: {" + wrong.String() + "}}", []string{"/properties/a0/anyOf: must be a list of schemas", "more than 100 problems"}},
+		"nothing but mistakes":      {"{properties: {" + wrong.String() + "}}", []string{"/properties/a0/anyOf: expected array, but got", "more than 100 problems"}},
 		"defaults that double":      {"definitions:\n" + inner.String() + "  d40: {type: integer, default: 1}\n$ref: '#/definitions/d0'\n", []string{"the defaults of the schema would add more than 1 MiB, or more than 50000 keys and values, or never end"}},
 		"a default that never ends": {"{definitions: {d: {type: object, properties: {child: {$ref: '#/definitions/d', default: {}}}}}, properties: {a: {$ref: '#/definitions/d', default: {}}}}", []string{"schema config-values.yaml", "or never end"}},
 	} {

@@ -63,9 +63,7 @@ func nameError(name string) error {
 // kebab guesses what the author of a wrong name meant: MyModule, my_module, my--module are
 // my-module; module-2 is module2.
 func kebab(name string) string {
-	name = regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "$1-$2")
-	name = regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-")
-	return strings.Trim(regexp.MustCompile(`-(\d)`).ReplaceAllString(name, "$1"), "-")
+	return regexp.MustCompile(`-(\d)`).ReplaceAllString(strings.Join(wordsOf(name), "-"), "$1")
 }
 
 // camelToName is the inverse of Key for the keys that Key returns; for other texts the result means
@@ -80,10 +78,10 @@ func isKey(key string) bool {
 	return err == nil && made == key
 }
 
-// NameOf is the name of the module to which a key of the ConfigMap belongs: edge-proxy for edgeProxy and
-// edgeProxyEnabled.
+// NameOf is the name of the module to which a key of the ConfigMap, which was parsed, belongs: edge-proxy for edgeProxy
+// and edgeProxyEnabled.
 func NameOf(key string) string {
-	return kebab(strings.TrimSuffix(strings.TrimSuffix(key, flagSuffix), maintenanceSuffix))
+	return camelToName(strings.TrimSuffix(strings.TrimSuffix(key, flagSuffix), maintenanceSuffix))
 }
 
 // FlagKey is the key that switches a module on or off (A7).

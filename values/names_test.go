@@ -27,7 +27,7 @@ func TestKey(t *testing.T) {
 func TestKeyRefuses(t *testing.T) {
 	for name, proposal := range map[string]string{
 		"module-2": `"module2"`, "MyModule": `"my-module"`, "my_module": `"my-module"`, "my--module": `"my-module"`, "-module-": `"module"`,
-		"cert-2manager": `"cert2manager"`, "myModule": `"my-module"`, "HTTPProxy": `"httpproxy"`, "a.b": `"a-b"`, "module ": `"module"`,
+		"cert-2manager": `"cert2manager"`, "myModule": `"my-module"`, "HTTPProxy": `"http-proxy"`, "a.b": `"a-b"`, "module ": `"module"`,
 		"": "must be words", "3scale": "must be words", "---": "must be words", "модуль": "must be words",
 		"global": "reserved", "converge": "reserved", "global-hooks": "reserved", "feature-enabled": "a flag or maintenance mode", "feature-maintenance": "a flag or maintenance mode",
 	} {
@@ -123,7 +123,7 @@ func TestDotted(t *testing.T) {
 		`someModule.missing["x.y/z"].deep`: {"someModule", "missing", "x.y/z", "deep"},
 		`someModule[""]`:                   {"someModule", ""},
 	} {
-		if got := dotted(tree, path); got != want {
+		if got := Dotted(tree, path); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -18,24 +18,23 @@ type Patch []Operation
 // Operation is one step of a patch. Paths are JSON pointers in canonical form that begin with the
 // key of the section; ParsePatch makes sure of the form.
 type Operation struct {
-	Op       string // add, remove, replace, test, move or copy (D18)
-	Path     string
-	From     string // where move and copy take the value from
-	Value    any    // a tree
-	HasValue bool   // distinguishes the value null from no value
+	Op       string `json:"op"` // add, remove, replace, test, move or copy (D18)
+	Path     string `json:"path"`
+	From     string `json:"from,omitempty"` // where move and copy take the value from
+	Value    any    `json:"-"`              // a tree
+	HasValue bool   `json:"-"`              // distinguishes the value null from no value
 
 	by Origin // of a saved operation
 }
 
 // MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one.
 func (o Operation) MarshalJSON() ([]byte, error) {
+	type plain Operation
 	out := struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		From  string `json:"from,omitempty"`
-		Value *any   `json:"value,omitempty"`
+		plain
+		Value *any `json:"value,omitempty"`
 		Origin
-	}{Op: o.Op, Path: o.Path, From: o.From, Origin: o.by}
+	}{plain: plain(o), Origin: o.by}
 	if o.HasValue {
 		out.Value = &o.Value
 	}

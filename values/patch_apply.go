@@ -181,23 +181,19 @@ func (p Patch) replay(section any) any {
 // exists, has no effect, because what the hook wanted to change does not exist any more. Of the tree, only maps of own
 // are changed.
 func (o Operation) over(tree any, path pointer, own copies) any {
+	switch {
+	case len(path) == 0 && o.Op == "remove":
+		return emptyLike(tree)
+	case len(path) == 0:
+		return o.Value
+	}
 	switch container := tree.(type) {
 	case map[string]any:
-		if len(path) > 0 {
-			return o.overMap(container, path, own)
-		}
+		return o.overMap(container, path, own)
 	case []any:
-		if len(path) > 0 {
-			return o.overList(container, path, own)
-		}
+		return o.overList(container, path, own)
 	}
-	switch {
-	case len(path) > 0:
-		return tree
-	case o.Op == "remove":
-		return emptyLike(tree)
-	}
-	return o.Value
+	return tree
 }
 
 // copies are maps that were made for a patch, by address. It may change them: a patch of thousands of operations would

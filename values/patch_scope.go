@@ -3,7 +3,6 @@ package values
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Flag is the decision of a global hook to enable or disable a module (D25).
@@ -35,19 +34,10 @@ func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
 	return global, flags, nil
 }
 
-// paths returns the path and, for move and copy, from: both read or change values, so both must be
-// in scope.
-func (o Operation) paths() []pointer {
-	paths := []pointer{mustPointer(o.Path)}
-	if o.Op == "move" || o.Op == "copy" {
-		paths = append(paths, mustPointer(o.From))
-	}
-	return paths
-}
-
-// within reports whether all paths are in the section with a key.
+// within reports whether the path and, of move and copy, from are in the section with a key: both read or change values.
 func (o Operation) within(key string) bool {
-	return !slices.ContainsFunc(o.paths(), func(path pointer) bool { return len(path) == 0 || path[0] != key })
+	section := pointer{key}
+	return section.contains(mustPointer(o.Path)) && (o.From == "" || section.contains(mustPointer(o.From)))
 }
 
 // flag reads an operation on /someModuleEnabled.

@@ -115,9 +115,9 @@ func lookup(tree any, path pointer) (any, bool) {
 	return tree, true
 }
 
-// dotted writes a path as users write it: someModule.a.b[2]["odd key"]. The tree distinguishes
+// Dotted writes a path as users write it: someModule.a.b[2]["odd key"]. The tree distinguishes
 // lists from maps; where it does not have the path, elements are keys.
-func dotted(tree any, path pointer) string {
+func Dotted(tree any, path []string) string {
 	var out strings.Builder
 	for i, element := range path {
 		_, inList := tree.([]any)

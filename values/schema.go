@@ -25,7 +25,7 @@ type Schemas struct {
 	config *schema // openapi/config-values.yaml; nil = no such file, here and below
 	values *schema // openapi/values.yaml, extended
 	helm   *schema // the same with x-required-for-helm
-	marks  applied // what is secret, in both files
+	marks  applied // what is secret, in both files, whichever layer a value comes from
 }
 
 // schema is one compiled file: it validates values, fills in defaults and records which values are
@@ -62,8 +62,8 @@ func (s *Schemas) Warnings() (texts []string) {
 // runs (D33), x-secret marks secrets (D41). Other x- keys and unknown formats are ignored (D35).
 // $ref may point to any place of the same file.
 func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
-	configTree, configErr := config.parse()
-	valuesTree, valuesErr := values.parse()
+	configTree, configErr := parseMap("schema "+config.Path, config.Data, "must be a map")
+	valuesTree, valuesErr := parseMap("schema "+values.Path, values.Data, "must be a map")
 	if configTree[extendKey] != nil {
 		configErr = fmt.Errorf("schema %s: %s belongs in values.yaml; this file has nothing to extend", config.Path, extendKey)
 	}
@@ -93,15 +93,6 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	}
 	schemas.marks = annotated(false, func(s *jsonschema.Schema) bool { return s.WriteOnly }, roots...)
 	return &schemas, nil
-}
-
-// parse returns the schema as a map; nil when there is no file or nothing in it.
-func (f SchemaFile) parse() (map[string]any, error) {
-	document, err := parseMap(f.Data, "must be a map")
-	if err != nil {
-		return nil, fmt.Errorf("schema %s: %w", f.Path, err)
-	}
-	return document, nil
 }
 
 // schemaURL is the name of the document inside of the compiler. Nothing is loaded from it.

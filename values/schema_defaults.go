@@ -84,7 +84,7 @@ func (f *filler) fill(a applied, tree any, level int) any {
 // treeDefault makes a tree of a default, which the library keeps as it has read it, and reports whether there is one.
 func treeDefault(s *jsonschema.Schema) bool {
 	if s.Default != nil {
-		s.Default, _ = normalise(s.Default)
+		s.Default, _ = rebuilt(s.Default, numbers)
 	}
 	return s.Default != nil
 }

@@ -106,7 +106,7 @@ func (t *translator) object(at string, node map[string]any) any {
 func (t *translator) list(at, keyword string, value any) any {
 	list, ok := value.([]any)
 	if !ok {
-		t.refuse(at+JSONPointer(keyword), "must be a list of schemas, is %s", describe(value))
+		return value // the library refuses it
 	}
 	translated := make([]any, len(list))
 	for i, one := range list {
@@ -118,7 +118,7 @@ func (t *translator) list(at, keyword string, value any) any {
 func (t *translator) named(at, keyword string, value any) any {
 	named, ok := value.(map[string]any)
 	if !ok && value != nil {
-		t.refuse(at+JSONPointer(keyword), "must be a map of schemas, is %s", describe(value))
+		return value // the library refuses it
 	}
 	translated := make(map[string]any, len(named))
 	for _, name := range sortedKeys(named) {

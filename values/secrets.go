@@ -38,18 +38,15 @@ func (a applied) stored(value any) bool {
 
 // Secrets determines which values of a section are secret: those that the schemas mark, those in
 // the Secret, and those whose keys look like it.
-type Secrets struct {
-	section *Section
-	marked  applied // in config-values.yaml and values.yaml, whichever layer a value comes from
-}
+type Secrets struct{ section *Section }
 
 // Secrets returns what is secret in the section.
-func (s *Section) Secrets() Secrets { return Secrets{s, s.schemas.marks} }
+func (s *Section) Secrets() Secrets { return Secrets{s} }
 
 // Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a
 // list that contains it.
 func (s Secrets) Marked(path []string) bool {
-	m := s.marked
+	m := s.section.schemas.marks
 	for _, key := range path {
 		if m.secret() || m.element().leads() {
 			return true
@@ -91,25 +88,14 @@ func (s Stored) Checksum() string {
 // Misplaced lists the paths that the schema marks as secrets but whose values are in the ConfigMap
 // (D41). They stay there until a person or a hook moves them.
 func (s Secrets) Misplaced() []string {
-	var paths []string
-	var visit func(tree any, path pointer, m applied)
-	visit = func(tree any, path pointer, m applied) {
-		if !m.leads() {
-			return
+	config, found := s.section.config, map[string]bool{}
+	eachLeaf(config, nil, func(leaf pointer, _ any) {
+		path, marks := s.section.schemas.marks.whole(config, leaf)
+		if value, _ := lookup(config, path); config != nil && marks.stored(value) {
+			found[dottedIn(s.section.key, s.section.merged, path)] = true
 		}
-		if m.stored(tree) {
-			paths = append(paths, dottedIn(s.section.key, s.section.merged, path))
-			return
-		}
-		object, _ := tree.(map[string]any)
-		for _, key := range sortedKeys(object) {
-			visit(object[key], append(path[:len(path):len(path)], key), m.key(key))
-		}
-	}
-	if s.section.config != nil {
-		visit(s.section.config, nil, s.marked)
-	}
-	return paths
+	})
+	return sortedKeys(found)
 }
 
 // divide distributes a patched config section over the ConfigMap and the Secret (D41). What no
@@ -203,7 +189,7 @@ func (s Secrets) leaf(path pointer) bool {
 // along returns the marks of the value at a path, and whether it is secret by them, or comes from the Secret: names of
 // keys, which say less, do not count, so nothing below such a value may be shown.
 func (s Secrets) along(path pointer) (m applied, secret bool) {
-	m, secret = s.marked, s.Stored(path)
+	m, secret = s.section.schemas.marks, s.Stored(path)
 	for i := 0; ; i++ {
 		if secret = secret || m.secret(); i == len(path) {
 			return m, secret
@@ -224,8 +210,8 @@ func (s Secrets) Hide(tree any, path ...string) any {
 // secrets.
 func (s Secrets) Texts() []string {
 	texts := secretTexts(s.section.secret, applied{}, true)
-	texts = append(texts, secretTexts(s.section.config, s.marked, false)...)
-	texts = append(texts, secretTexts(s.section.merged, s.marked, false)...)
+	texts = append(texts, secretTexts(s.section.config, s.section.schemas.marks, false)...)
+	texts = append(texts, secretTexts(s.section.merged, s.section.schemas.marks, false)...)
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }

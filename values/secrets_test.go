@@ -161,7 +161,7 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 		}
 		patched, steps, err := Patch{operation}.apply("m", s.Config())
 		wantError(t, err)
-		config, secret := s.Stored().divide(patched, steps, s.Secrets().marked)
+		config, secret := s.Stored().divide(patched, steps, s.schemas.marks)
 		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {
 			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
 		}

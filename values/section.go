@@ -32,7 +32,8 @@ type Section struct {
 	configBy    Origin
 	secretBy    Origin
 	configSaved Patch
-	chart       *chartValues // below everything; nil = the chart has no values of its own
+	chartFile   string
+	readChart   func() (any, error) // below everything; nil = the chart has no values of its own
 
 	// The results. ValidateConfig checks configured; a replay of the patches starts from unpatched;
 	// merged is what users get.
@@ -51,13 +52,9 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 		s.schemas = *schemas
 	}
 	for _, layer := range static {
-		if layer.Value == nil {
-			continue
+		if layer.Value != nil {
+			s.files = append(s.files, layer)
 		}
-		if err := checkSection(key, layer.Value); err != nil {
-			return nil, fmt.Errorf("%s: section %s: %w", layer.Source, key, err)
-		}
-		s.files = append(s.files, layer)
 	}
 	return s.layered()
 }
@@ -154,14 +151,6 @@ func (s *Section) Checksum() string { return s.checksum() }
 // WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15).
 // Saved patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
 func (s *Section) WithStored(config, secret any, by, secretBy Origin) (*Section, error) {
-	for name, part := range map[string]any{"ConfigMap": config, "Secret": secret} {
-		if part == nil {
-			continue
-		}
-		if err := checkSection(s.key, part); err != nil {
-			return nil, fmt.Errorf("section %s of the %s: %w", s.key, name, err)
-		}
-	}
 	changed := *s
 	changed.config, changed.configBy, changed.secret, changed.secretBy = config, by, secret, secretBy
 	return changed.layered()
@@ -172,7 +161,8 @@ func (s *Section) WithStored(config, secret any, by, secretBy Origin) (*Section,
 // leniently (D22, P8).
 func (s *Section) OnFiles(files *Section) (*Section, error) {
 	changed := *s
-	changed.schemas, changed.files, changed.chart = files.schemas, files.files, files.chart
+	changed.schemas, changed.files = files.schemas, files.files
+	changed.chartFile, changed.readChart = files.chartFile, files.readChart
 	return changed.layered()
 }
 
@@ -212,7 +202,7 @@ func (s *Section) PatchConfig(p Patch, by Origin, inSecret bool) (*Section, erro
 	saved := s.configSaved.save(wrote, by, s.key, patched)
 	config, secret := patched, any(nil)
 	if inSecret {
-		config, secret = s.Stored().divide(patched, steps, s.Secrets().marked)
+		config, secret = s.Stored().divide(patched, steps, s.schemas.marks)
 	}
 	if isEmpty(config) && slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == JSONPointer(s.key) }) {
 		config = nil // the ConfigMap need not keep an empty section

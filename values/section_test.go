@@ -26,19 +26,9 @@ func TestConfigLayer(t *testing.T) {
 	if section.config == nil || section.Key() != "m" {
 		t.Error("there is a section")
 	}
-}
-
-func TestSectionRefusesWrongTypes(t *testing.T) {
-	_, err := NewSection("m", nil, Layer{Source: "modules/values.yaml", Value: "text"})
-	wantError(t, err, "modules/values.yaml: section m: must be a map or a list, is a string")
-	_, err = NewSection(GlobalKey, nil, Layer{Source: "modules/values.yaml", Value: []any{}})
-	wantError(t, err, "modules/values.yaml: section global: must be a map, is a list")
-	_, err = NewSection(GlobalKey, nil, Layer{Value: map[string]any{"enabledModules": []any{}}})
-	wantError(t, err, "computed by the operator")
 	section, err := NewSection("m", nil, Layer{}, Layer{Value: nil})
 	wantError(t, err)
 	wantYAML(t, "nothing", section.Merged(), "{}")
-	wantError(t, second(section.WithConfig(5, Origin{})), "section m of the ConfigMap")
 }
 
 // D22: saved patches are replayed over every change of the layers below, and forgotten on request (E11).

@@ -1,7 +1,6 @@
 package values
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -36,38 +35,6 @@ func TestSampleValuesFiles(t *testing.T) {
 	wantYAML(t, "global", global.Merged(), "{param1: newValue, param2: value2, param3: valu3}")
 	if on, said := config.Flags["anotherModuleEnabled"]; on || !said {
 		t.Error(`"false" does not disable the module`)
-	}
-}
-
-// "Example": integers, texts, the files before and after a config patch. The sample prints "YES" for "Yes", a
-// misprint (X20): values are passed verbatim.
-func TestSampleExample(t *testing.T) {
-	global := sectionOf(t, GlobalKey, nil, "param1: 100\nparam2: \"Yes\"\n", "param1: 200\n")
-	module := sectionOf(t, "someModule", nil, "param1: \"String\"\n", "param1: \"Long string\"\nparam2: \"FOO\"\n")
-	both := func(global, module any) string {
-		return jsonText(t, map[string]any{"global": global, "someModule": module})
-	}
-	if got, want := both(global.Config(), module.Config()), `{"global":{"param1":200},"someModule":{"param1":"Long string","param2":"FOO"}}`; got != want {
-		t.Errorf("CONFIG_VALUES_PATH: %s", got)
-	}
-	if got, want := both(global.Merged(), module.Merged()), `{"global":{"param1":200,"param2":"Yes"},"someModule":{"param1":"Long string","param2":"FOO"}}`; got != want {
-		t.Errorf("VALUES_PATH: %s", got)
-	}
-
-	patch, _, err := ParsePatch([]byte("  [{\"op\":\"add\", \"path\":\"/someModule/param3\", \"value\":\"newValue\"}]\n"))
-	wantError(t, err)
-	module, err = module.PatchConfig(patch, Origin{}, true)
-	wantError(t, err)
-	text, err := YAML(module.Config())
-	wantError(t, err)
-	if got, want := string(text), "param1: Long string\nparam2: FOO\nparam3: newValue\n"; got != want {
-		t.Errorf("ConfigMap: %s", got)
-	}
-	if got, want := both(global.Config(), module.Config()), `{"global":{"param1":200},"someModule":{"param1":"Long string","param2":"FOO","param3":"newValue"}}`; got != want {
-		t.Errorf("CONFIG_VALUES_PATH: %s", got)
-	}
-	if got, want := both(global.Merged(), module.Merged()), `{"global":{"param1":200,"param2":"Yes"},"someModule":{"param1":"Long string","param2":"FOO","param3":"newValue"}}`; got != want {
-		t.Errorf("VALUES_PATH: %s", got)
 	}
 }
 
@@ -165,18 +132,4 @@ func TestSampleRequiredForHelm(t *testing.T) {
 	wantError(t, section.ValidateForHelm())
 	section = patched(t, section, `{"op":"add","path":"/global/param3","value":"unknown"}`)
 	wantViolations(t, section.ValidateValues(), "global.param3: is not a known key")
-}
-
-// The sample of the older document about modules: a bare operation with a dotted path (X2) must work literally.
-func TestSampleOfModulesDocument(t *testing.T) {
-	section := sectionOf(t, "simpleOneModule", nil, "param1: value_1\nparam2: value_2\n", "param3: value_3\nparam2: newValue_1\n")
-	wantYAML(t, "VALUES_PATH", section.Merged(), "{param1: value_1, param2: newValue_1, param3: value_3}")
-	patch, warnings, err := ParsePatch([]byte(`{"op": "replace", "path":"simpleOneModule.param2", "value":"patchedValue_2"}`))
-	wantError(t, err)
-	if !slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, "/simpleOneModule/param2") }) {
-		t.Errorf("warnings: %q", warnings)
-	}
-	section, err = section.Patch(patch, Origin{})
-	wantError(t, err)
-	wantYAML(t, "for Helm", section.Merged(), "{param1: value_1, param2: patchedValue_2, param3: value_3}")
 }

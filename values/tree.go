@@ -36,6 +36,31 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
 
+// rebuilt returns a copy of a tree with other scalars, and other keys, which are texts, too.
+func rebuilt(tree any, other func(any) (any, error)) (_ any, err error) {
+	switch v := tree.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, child := range v {
+			named, _ := other(key)
+			name, _ := named.(string)
+			if out[name], err = rebuilt(child, other); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			if out[i], err = rebuilt(child, other); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return other(tree)
+}
+
 // isContainer reports whether a tree can be a section: a map or a list (D1).
 func isContainer(tree any) bool {
 	_, list := tree.([]any)

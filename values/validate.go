@@ -302,9 +302,6 @@ func (r *report) say(at pointer, message string, details ...string) {
 
 // path returns the place of a value as users write it.
 func (r *report) path(at pointer) string {
-	if r.key == "" { // a Format
-		return Shorten(dotted(r.value, at), maxMessage)
-	}
 	return Shorten(dottedIn(r.key, r.value, at), maxMessage)
 }
 

@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,10 +63,7 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 		}
 		reader := yamlReader{anchors: map[*yaml.Node]any{}}
 		tree, err := reader.read(&node)
-		if err == nil {
-			err = bounded(tree)
-		}
-		if err != nil {
+		if err := cmp.Or(err, bounded(tree)); err != nil {
 			return nil, err
 		}
 		documents = append(documents, YAMLDocument{Tree: tree, node: &node})
@@ -226,16 +224,14 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, error) {
 }
 
 // find returns the index of a value in the content of a map or a list, or -1. Keys that a map gets by "<<" are not
-// found: they belong to another place of the text.
+// found: they belong to another place of the text. Nor are integers in another form than the decimal one.
 func find(node *yaml.Node, element string) int {
 	if index, ok := listIndex(element); node.Kind == yaml.SequenceNode && ok && index < len(node.Content) {
 		return index
 	}
 	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-		if key := node.Content[i]; key.Kind == yaml.ScalarNode && !isMergeKey(key) {
-			if text, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(key); err == nil && text == element {
-				return i + 1
-			}
+		if key := node.Content[i]; key.Value == element && key.Kind == yaml.ScalarNode && !isMergeKey(key) {
+			return i + 1
 		}
 	}
 	return -1

@@ -47,30 +47,15 @@ func plainMerge(node *yaml.Node) {
 	}
 }
 
-// yamlNode returns the node of a tree.
+// yamlNode returns the node of a tree. The library would write integers that do not fit into an int64 as strings.
 func yamlNode(tree any) *yaml.Node {
 	var node yaml.Node
-	_ = node.Encode(unquoted(tree)) // it is a tree
+	unquoted, _ := rebuilt(tree, func(scalar any) (any, error) {
+		if n, ok := scalar.(json.Number); ok {
+			return &yaml.Node{Kind: yaml.ScalarNode, Value: string(n)}, nil
+		}
+		return scalar, nil
+	})
+	_ = node.Encode(unquoted) // it is a tree
 	return &node
-}
-
-// unquoted replaces integers that do not fit into an int64, which the library would write as strings.
-func unquoted(tree any) any {
-	switch v := tree.(type) {
-	case json.Number:
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(v)}
-	case []any:
-		list := make([]any, len(v))
-		for i, child := range v {
-			list[i] = unquoted(child)
-		}
-		return list
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for key, child := range v {
-			m[key] = unquoted(child)
-		}
-		return m
-	}
-	return tree
 }

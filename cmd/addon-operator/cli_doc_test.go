@@ -184,25 +184,6 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	}
 }
 
-// A command that was removed names the one that does the same now, which exists.
-func TestRemovedCommands(t *testing.T) {
-	for _, words := range []string{
-		"get modules -o json", "set a b", "unset a", "enable a", "disable a", "events -f", "tree a", "progress", "history a", "diff a",
-		"log level debug", "values diff", "module graph", "hook config a", "hook run a",
-	} {
-		_, err := commanded(nil, strings.Fields(words)...)
-		_, use, removed := strings.Cut(fmt.Sprint(err), "was removed; use: ")
-		if use, _, _ = strings.Cut(use, ","); !removed || exitCode(err) != exitUsage {
-			t.Errorf("%s: %v", words, err)
-		}
-		if found, _, err := program().Find(strings.Fields(use)); err != nil || found.Hidden || !found.HasParent() {
-			if !strings.HasPrefix(use, "kubectl ") && !strings.HasPrefix(use, "helm ") {
-				t.Errorf("%s: there is no %s: %v", words, use, err)
-			}
-		}
-	}
-}
-
 // checkExample parses the words of an example, so that it names a command with flags that exist. A word is in
 // quotes, or without blanks.
 func checkExample(t *testing.T, name, line string) {

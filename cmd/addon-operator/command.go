@@ -67,7 +67,6 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 	add(cli.GroupChange, remote.Requests(cfg)...)
 	add(cli.GroupLook, append(pages, remote.Wait(cfg), remote.Plan(cfg, operator.Plan), remote.Raw(cfg))...)
 	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Look), bring.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())
-	remote.Remove(root)
 	root.SetCompletionCommandGroupID(cli.GroupRun)
 	root.SetHelpCommandGroupID(cli.GroupRun)
 	root.SetUsageTemplate(strings.NewReplacer(localFlags, ownFlags, globalFlags, shortGlobalFlags, moreHelp, "").Replace(root.UsageTemplate()))

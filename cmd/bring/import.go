@@ -24,7 +24,7 @@ import (
 // importing is one run of 'import release'. The first fields are flags.
 type importing struct {
 	config    *cli.Config
-	planner   Planner
+	planner   cli.Planner
 	namespace string        // of the release
 	source    fetch.Request // where the chart is, when the record is not enough
 	dryRun    bool
@@ -33,12 +33,8 @@ type importing struct {
 	record    helm.Record
 }
 
-// Planner makes a plan from the modules directory and the cluster, without a running operator.
-// Package main passes it, so that this package does not import the operator.
-type Planner func(context.Context, *cli.Config, *slog.Logger, plan.Request) (plan.Plan, error)
-
 // Import returns the command import, for modules of what is in the cluster.
-func Import(c *cli.Config, planner Planner) *cobra.Command {
+func Import(c *cli.Config, planner cli.Planner) *cobra.Command {
 	cmd := cli.Group("import", "Create modules from what is in the cluster")
 	i := &importing{config: c, planner: planner}
 	release := &cobra.Command{
@@ -50,7 +46,7 @@ the first run would do: usually nothing but the operator's labels on the record.
 Records contain no subcharts. If the chart has some, specify it with --chart, in the same version, or with --repo.`,
 		Example: "  addon-operator import release podinfo --namespace web --modules-dir ./modules\n" +
 			"  addon-operator import release loki --namespace logs --repo https://charts.example.com --username me --dry-run",
-		Args: cli.OneArg("the name of one release, as shown by 'helm list'"),
+		Args: cli.Arguments("the name of one release, as shown by 'helm list'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.name = args[0]
 			if i.source.Ref == "" && i.source.RepoURL == "" && i.source != (fetch.Request{}) { // it would be ignored

@@ -34,7 +34,7 @@ tests and an edited schema stay. If the new chart does not render with the value
 them, nothing is written, unless --force is given. Nothing is written to the cluster: 'addon-operator plan' shows
 what the new chart does there.`,
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run",
-		Args:    cli.OneArg("the name of a module"),
+		Args:    cli.Arguments("the name of a module"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return u.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()

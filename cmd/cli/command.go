@@ -2,12 +2,15 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/actors/plan"
 )
 
 // Groups of commands in the help text of the root; their titles are in Root.
@@ -66,15 +69,10 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command or argument %q", args[0])
 }
 
-// OneArg is for commands with exactly one argument; what describes it.
-func OneArg(what string) cobra.PositionalArgs {
-	return Arguments([]string{what})
-}
-
 // Arguments is for commands with the arguments in their use line: those in brackets may be left out,
 // and one that ends with "..." may be repeated. In contrast to the functions of cobra, the errors are
 // UsageErrors and name the arguments.
-func Arguments(words []string) cobra.PositionalArgs {
+func Arguments(words ...string) cobra.PositionalArgs {
 	least, most := 0, len(words)
 	for _, word := range words {
 		if !strings.HasPrefix(word, "[") {
@@ -92,6 +90,10 @@ func Arguments(words []string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// Planner makes a plan from the modules directory and the cluster, without a running operator. Package main
+// passes it to those that need it, so that they do not import the operator.
+type Planner func(context.Context, *Config, *slog.Logger, plan.Request) (plan.Plan, error)
 
 // Log is the log of a command, for a person: on stderr, so that stdout has the result only, and
 // without times.

@@ -39,13 +39,7 @@ func ReadConfigMap(path string) (map[string]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: it must be the manifest of a ConfigMap, or its data: a map of keys to strings", path)
 	}
-	return Texts(path, content)
-}
-
-// Texts are the data of a manifest, all of which must be texts. YAML makes numbers and maps of
-// texts that look like them, which the API server would refuse, too; the error shows how to write
-// them.
-func Texts(path string, content map[string]any) (map[string]string, error) {
+	// YAML makes numbers and maps of texts that look like them, which the API server would refuse, too.
 	data := make(map[string]string, len(content))
 	var errs []error
 	for key, value := range content {

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"addon-operator/addons"
 	"addon-operator/values"
 )
@@ -41,11 +39,6 @@ func (c *Config) UseDirectory(args []string) (only string, done func(), err erro
 	}
 	c.ModulesDir, c.GlobalHooksDir = strings.Join(c.Dirs.Modules, ":"), c.Dirs.Global
 	return only, done, nil
-}
-
-// OneDirectory checks the arguments of a command that takes a directory of modules, or none.
-func OneDirectory(cmd *cobra.Command, args []string) error {
-	return Arguments([]string{"[DIR]"})(cmd, args)
 }
 
 // ReadValues reads the files of an option --values: trees with the sections as keys, in their order.

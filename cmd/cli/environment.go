@@ -64,7 +64,7 @@ ADDON_OPERATOR_HA_LEASE_NAME ` + LeaseName + `
 ADDON_OPERATOR_HA_LEASE_DURATION 15s
 ADDON_OPERATOR_HA_RENEW_DEADLINE 10s
 ADDON_OPERATOR_HA_RETRY_PERIOD 2s
-ADDON_OPERATOR_ADVERTISE_ADDRESS the listen address, or the first one of the machine
+ADDON_OPERATOR_ADVERTISE_ADDRESS the listen address, or that of the interface with the default route
 ADDON_OPERATOR_METRICS_TLS_CERT that of files in /etc/addon-operator/tls
 ADDON_OPERATOR_METRICS_TLS_KEY that of files in /etc/addon-operator/tls
 ADDON_OPERATOR_PROMETHEUS_OLD_NAMES true

@@ -4,27 +4,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"addon-operator/hooks"
 	"addon-operator/supervisor"
 )
-
-// IsTerminal reports whether a reader or writer is a terminal: a character device that is not the null device. In tests
-// it is a buffer.
-func IsTerminal(file any) bool {
-	f, ok := file.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	null, errNull := os.Stat(os.DevNull)
-	return err == nil && errNull == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, null)
-}
 
 // Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. The level can
 // be changed while it runs, through the LevelVar. All texts go through hide. A failure that repeats
@@ -36,7 +24,7 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 	}
 	kind := c.LogType
 	switch {
-	case kind == "auto" && IsTerminal(w):
+	case kind == "auto" && printers.IsTerminal(w):
 		kind = "color"
 	case kind == "auto":
 		kind = "json"

@@ -148,12 +148,6 @@ func (c *Config) Given(name string) bool {
 // Flagged reports whether an option was set by flag.
 func (c *Config) Flagged(name string) bool { return c.option(name).flagged(c.flags) }
 
-// Environment is the value of any environment variable; empty for none.
-func (c *Config) Environment(name string) string {
-	value, _ := c.lookup(name)
-	return value
-}
-
 func (c *Config) option(name string) option {
 	return c.declared[slices.IndexFunc(c.declared, func(o option) bool { return o.name == name })]
 }

@@ -3,7 +3,10 @@ package cli
 import "addon-operator/kube"
 
 // InPod reports whether this process runs in a Pod.
-func (c *Config) InPod() bool { return c.Environment("KUBERNETES_SERVICE_HOST") != "" }
+func (c *Config) InPod() bool {
+	host, _ := c.lookup("KUBERNETES_SERVICE_HOST")
+	return host != ""
+}
 
 // Cluster are the options of a client for the cluster that the options name, with the default
 // limits of requests: those of the operator are not for a person.

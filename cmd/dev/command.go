@@ -31,7 +31,7 @@ On each save it prints the saved files, what lint finds in the module, with its 
 hooks that ran, with their output, and how the rendered objects changed. The first lines name the live page,
 which shows the state of all modules. Ctrl-C ends it; with --cluster, the installed objects stay.`,
 		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev --yes",
-		Args:    cli.OneDirectory,
+		Args:    cli.Arguments("[DIR]"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, lint, args) },
 	}
 	set := cmd.Flags()

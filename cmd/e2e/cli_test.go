@@ -87,7 +87,6 @@ fi
 	o.ask("status -o jsonpath={.namespace}", h.namespace+"\n")
 	o.ask("wait well", "ready\n")
 	o.refuse("wait off --timeout 1s", "off is disabled: no flag anywhere")
-	o.refuse("history well", "the command history was removed; use: helm history MODULE")
 	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
 	h.awaitEvent("Warning Refused: ", onConfigMap)
 	h.setConfig(map[string]string{"well": "size: 2"})

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -65,28 +64,6 @@ func (h *fixture) daemonSetEnv() string {
 	return fmt.Sprint(values)
 }
 
-// Roots may be several, relative, and hold links; what is skipped is named. A1, A3, A9–A11.
-func TestSeveralRootsWithLinks(t *testing.T) {
-	h := newFixture(t, "web")
-	h.write("elsewhere/chart/values.yaml", "linked: {size: through a link}\n")
-	h.write("elsewhere/chart/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: linked}\ndata: {size: {{ .Values.linked.size }}}\n")
-	h.write("more/values.yaml", "linkedEnabled: true\nweb: {size: below that of the module}\n")
-	h.write("more/500-web/values.yaml", "web: {size: second}\n")
-	h.write("more/note.txt", "")
-	for link, target := range map[string]string{"more/005-linked": "../elsewhere/chart", "more/dangling": "../nowhere"} {
-		must(t, os.Symlink(target, h.path(link)))
-	}
-	o := h.start("MODULES_DIR=modules::more:", "GLOBAL_HOOKS_DIR=global-hooks").ready()
-	o.expect("modules discovered", "run=[linked web]")
-	h.awaitConfigMap("linked", "size", "through a link")
-	h.awaitConfigMap("web", "size", "small")
-	for _, name := range []string{"more/dangling", "more/note.txt", "more/500-web"} {
-		if n := o.count("WARN", h.path(name)); n != 1 {
-			t.Errorf("%d warnings of %s, want 1", n, name)
-		}
-	}
-}
-
 // sameJSON compares documents without regard to space and the order of keys.
 func sameJSON(t *testing.T, what, got, want string) {
 	t.Helper()
@@ -144,48 +121,4 @@ func TestExampleOfSeed000(t *testing.T) {
 	if n := o.count("config values changed"); n != 0 {
 		t.Errorf("the operator's own write was taken for a change, %d times", n)
 	}
-}
-
-// Steps 9 to 16 of seed 002 with real scripts: what comes from outside after the first
-// converge, what hooks it runs, and whether that leads to a reload of all modules, a run of
-// one module, or nothing. G9–G16, D27.
-func TestReactionsToEvents(t *testing.T) {
-	h := newFixture(t, "reactions")
-	h.start().ready()
-	const reload, run = " g.beforeAll w.beforeHelm w.afterHelm g.afterAll", " w.beforeHelm w.afterHelm"
-	journal := "g.beforeAll w.onStartup w.beforeHelm w.afterHelm g.afterAll"
-	// then is what follows an event: further lines of the journal, and what is deployed.
-	then := func(lines, global, web string) {
-		t.Helper()
-		journal += lines
-		h.awaitJournal(journal)
-		h.awaitConfigMap("web", "global", global)
-		h.awaitConfigMap("web", "web", web)
-	}
-	then("", "none none none", "none none none")
-
-	object := h.createConfigMap("g", "one", map[string]string{"app": "global"})
-	then(" g.watchedAdded"+reload, "one none none", "none none none") // 9, 13
-	object.Data["other"] = "no matter"
-	h.updateConfigMap(object)
-	then(" g.watchedModified", "one none none", "none none none") // 9, the same values: nothing
-
-	h.createConfigMap("w", "two", map[string]string{"app": "web"})
-	then(" w.watchedAdded"+run, "one none none", "two none none") // 10, 14
-
-	h.write("out/tick-g", "three")
-	then(" g.tick"+reload, "one three none", "two none none") // 11, 13
-	h.write("out/tick-w", "four")
-	then(" w.tick"+run, "one three none", "two four none") // 12, 14
-
-	h.deleteConfigMap("web")
-	then(run, "one three none", "two four none") // 15
-
-	h.setConfig(map[string]string{"web": "set: five"})
-	then(run, "one three none", "two four five") // 16: a module's section
-	h.setConfig(map[string]string{"global": "set: six"})
-	then(reload, "one three six", "two four five") // 16: the global section
-	h.setConfig(map[string]string{"web": "set: seven", "global": "set: eight"})
-	then(reload, "one three eight", "two four seven") // 16: both are one reload
-	h.awaitRevisions("web", "1:superseded 2:superseded 3:superseded 4:superseded 5:superseded 6:superseded 7:superseded 8:superseded 9:deployed")
 }

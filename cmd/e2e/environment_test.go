@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,38 +16,9 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// An installation whose records are ConfigMaps is taken over: its release is found again after
-// a restart, and no Secret of Helm appears. What is not served is named in the log. Issue 14.9.
-func TestVariablesOfAnExistingInstallation(t *testing.T) {
-	h := newFixture(t, "web")
-	o := h.start("HELM_DRIVER=configmap", "HELM_MONITOR_KUBE_CLIENT_QPS=5", "ADDON_OPERATOR_LISTENPORT=1").ready()
-	for _, want := range [][]string{
-		{"WARN environment variable", "HELM_MONITOR_KUBE_CLIENT_QPS", "not needed"},
-		{"WARN environment variable", "ADDON_OPERATOR_LISTENPORT", "did you mean ADDON_OPERATOR_LISTEN_PORT?"},
-	} {
-		if n := o.count(want...); n != 1 {
-			t.Errorf("%d log lines with %q, want 1", n, want)
-		}
-	}
-	o.terminate()
-
-	h.write("modules/010-web/values.yaml", "web: {size: large}\n")
-	h.start("HELM_DRIVER=configmap").ready()
-	h.eventually("the second revision", func() error {
-		ofHelm := metav1.ListOptions{LabelSelector: "owner=helm,name=web"}
-		maps, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.ctx, ofHelm)
-		if err != nil || len(maps.Items) != 2 || maps.Items[0].Labels["status"] != "superseded" || maps.Items[1].Labels["status"] != "deployed" {
-			return fmt.Errorf("records %v, %w; want a superseded and a deployed one", maps.Items, err)
-		}
-		return nil
-	})
-	if got := h.revisions("web"); got != "" {
-		t.Errorf("revisions in Secrets: %s", got)
-	}
-}
-
 // kubectl in hooks uses the cluster of the operator: a kubeconfig and a context that only an option names, by a path
-// that is relative to the directory of the operator, also when the kubeconfig has another current context.
+// that is relative to the directory of the operator, as roots may be, also when the kubeconfig has another current
+// context. A1.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 	h := newFixture(t, `
 -- global-hooks/look --
@@ -66,7 +36,7 @@ kubectl get namespace "$NAMESPACE" -o name >>"$OUT/journal"
 	}
 	h.write("plain.yaml", string(text))
 	h.write("cluster.yaml", strings.Replace(string(text), "current-context: "+current, "current-context: nothing", 1))
-	options := []string{"KUBECONFIG=", "KUBE_CONFIG=cluster.yaml", "KUBE_CONTEXT=" + current}
+	options := []string{"KUBECONFIG=", "KUBE_CONFIG=cluster.yaml", "KUBE_CONTEXT=" + current, "MODULES_DIR=modules", "GLOBAL_HOOKS_DIR=global-hooks"}
 	for _, environment := range [][]string{{"KUBECONFIG=plain.yaml"}, options, options} {
 		o := h.start(environment...)
 		h.awaitJournal("namespace/" + h.namespace)

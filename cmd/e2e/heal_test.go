@@ -84,40 +84,6 @@ func TestHealingOutlivesTheAPIServer(t *testing.T) {
 	}
 }
 
-// A Job with a time to live that Kubernetes has removed is not missing: its module does not run again for it, neither
-// at once, nor when another object is healed, nor at a restart, and is ready without it. H13, H25.
-func TestEndedJobIsNotMissing(t *testing.T) {
-	h := newFixture(t, `
--- modules/values.yaml --
-jobEnabled: true
--- modules/010-job/templates/all.yaml --
-apiVersion: batch/v1
-kind: Job
-metadata: {name: migrate}
-spec:
-  ttlSecondsAfterFinished: 3600
-  suspend: true
-  template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: stays}, data: {a: b}}
-`)
-	o := h.start().ready()
-	h.awaitRevisions("job", "1:deployed")
-	h.kubectl("delete", "job", "-n", h.namespace, "migrate", "--cascade=background")
-	h.deleteConfigMap("stays")
-	o.expect("the module runs again", "ConfigMap "+h.namespace+"/stays")
-	h.awaitRevisions("job", "1:superseded 2:deployed")
-	h.awaitConfigMap("stays", "a", "b")
-	o.awaitModule("job", "ready")
-	o.terminate()
-	o = h.start().ready()
-	o.awaitModule("job", "ready")
-	if got := h.revisions("job"); got != "1:superseded 2:deployed" {
-		t.Errorf("after a restart the revisions are %s", got)
-	}
-	h.awaitObject(false, "jobs", "migrate")
-}
-
 // definition is a chart's template of a CRD, whose objects have the field size.
 func definition(kind, group string) string {
 	plural := strings.ToLower(kind) + "s"

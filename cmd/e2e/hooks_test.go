@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -191,77 +190,6 @@ func (h *fixture) createUntilThere(name string) {
 		case <-time.After(pollInterval):
 		}
 	}
-}
-
-// Hooks that misbehave in queues of their own: each gets a clear error or none, and the
-// good one next to them is not slowed. C26–C29, issue 3 'bad input'.
-func TestHooksThatMisbehave(t *testing.T) {
-	h := newFixture(t, "misbehaving")
-	// Of the grace period hooks have 10 s, which the stubborn one needs to the end. The rest is
-	// for what a slow machine has still to read of 100 MB.
-	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=30s").ready()
-	for name, want := range map[string]string{
-		"hangs":    "ended because it took longer than 1s (settings.timeout of the hook)",
-		"stubborn": "ended because it took longer than 1s (ADDON_OPERATOR_HOOK_TIMEOUT)",
-		"half":     "VALUES_JSON_PATCH_PATH: ",
-		"metrics":  `METRICS_PATH: metric 1: {"name":"n"}: action is missing`,
-		"signal":   "ended by signal 11 (segmentation fault)",
-		"foreign":  "values patch: ",
-		"large":    "METRICS_PATH: the hook wrote more than 16777216 bytes",
-	} {
-		h.until("the error of "+name+" with "+want, func() bool {
-			return o.count("ERROR", "task failed, will retry", "010-bad/hooks/"+name+".sh", want) > 0
-		})
-	}
-	h.until("the error of big", func() bool { // D39
-		return o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 1 MiB") != 0
-	})
-	for _, name := range []string{"daemon", "binary", "removes"} {
-		h.awaitLine("out/done", name)
-		h.until("the success of "+name, func() bool {
-			return o.metric("addon_operator_module_hook_success_total", "/hooks/"+name+".sh") != ""
-		})
-		if n := o.count("ERROR", "/hooks/"+name+".sh"); n != 0 {
-			t.Errorf("%s: %d errors", name, n)
-		}
-	}
-	if o.count("WARN", "kept its output open", "/hooks/daemon.sh") == 0 {
-		t.Error("the daemon is not reported")
-	}
-	if o.count(`\x00\xff`) == 0 {
-		t.Error("the binary output is not in the log")
-	}
-	h.createConfigMap("probe", "x", map[string]string{"app": "watched"})
-	h.awaitLine("out/good", "Added probe")
-	h.until("the counter of the failures", func() bool {
-		return o.metric("addon_operator_module_hook_errors_total", "hangs.sh") != ""
-	})
-	if o.metric("addon_operator_module_hook_success_total", "good.sh") == "" {
-		t.Error("the good hook is not counted")
-	}
-	if left := h.runningHooks(); left != "" {
-		t.Errorf("processes outlive their runs: %s", left)
-	}
-}
-
-// runningHooks are processes of a hook that was killed long ago, by the mark they carry.
-func (h *fixture) runningHooks() string {
-	return strings.Join(processesWith(h.t, h.path("modules")+"/stubborn-child"), " ")
-}
-
-func processesWith(t testing.TB, argument string) (found []string) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Skip("no /proc")
-	}
-	for _, entry := range entries {
-		line, err := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
-		if err == nil && strings.Contains(string(line), argument) {
-			found = append(found, entry.Name())
-		}
-	}
-	return found
 }
 
 // A filter that would make gigabytes of an object in one step, or a result that is too large to read, fails at once;

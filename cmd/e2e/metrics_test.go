@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,9 +20,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
-
-	"addon-operator/actors"
-	"addon-operator/testkit/devclustertest"
 )
 
 // rule is a metric as rule I2 names it. rare: it has no series while all goes well, or on
@@ -82,22 +78,6 @@ func chapterI() []rule {
 		{kind: "counter", name: "hook_errors"},
 		{kind: "counter", name: "hook_allowed_errors"},
 		{kind: "counter", name: "module_run_errors"},
-	}
-}
-
-// Every metric of the rules exists, with its type and its labels. I2, X11.
-func TestMetricsOfTheRulesExist(t *testing.T) {
-	m := actors.NewMetrics("p_")
-	m.Watch(actors.Sources{})
-	all := map[string]actors.Family{}
-	for _, f := range m.Families() {
-		all[f.Name] = f
-	}
-	for _, r := range chapterI() {
-		f, ok := all["p_"+r.name]
-		if got := strings.Join(f.Labels, " "); !ok || f.Type != r.kind || got != r.labels {
-			t.Errorf("%s is %q with labels %q, the rule says %q and %q", r.name, f.Type, got, r.kind, r.labels)
-		}
 	}
 }
 
@@ -394,50 +374,5 @@ func TestTracesAreOff(t *testing.T) {
 	}
 	if spans := r.find(func(*tracepb.Span) bool { return true }); len(spans) > 0 {
 		t.Errorf("spans were sent: %v", spans)
-	}
-}
-
-// H6: a reload in which no manifest changes lists the release records once, however many modules there are. Each
-// upgrade reads the newest record, which shows whether it was written since, and no list.
-func TestRequestsOfReload(t *testing.T) {
-	const modules, ofUpgrade = 12, 8
-	var files, flags strings.Builder
-	edit := map[string]string{}
-	for i := range modules {
-		fmt.Fprintf(&files, "-- modules/%03d-m%d/Chart.yaml --\nname: m%d\nversion: 0.1.0\n"+
-			"-- modules/%03d-m%d/values.yaml --\nm%d: {x: '0'}\n-- modules/%03d-m%d/templates/a.yaml --\n"+
-			"{apiVersion: v1, kind: ConfigMap, metadata: {name: m%d}, data: {x: {{ .Values.m%d.x | quote }}}}\n", i, i, i, i, i, i, i, i, i, i)
-		fmt.Fprintf(&flags, "m%dEnabled: true\n", i)
-		edit[fmt.Sprintf("m%d", i)] = "x: '1'\n"
-	}
-	// Of its own, because the kinds of other tests are asked for.
-	h, _ := ownFixture(t, "-- modules/values.yaml --\n"+flags.String()+files.String(), devclustertest.Borrow)
-	o := h.start().ready()
-	requests := func() (n int) {
-		_, body := get(o.public + "/metrics")
-		for line := range strings.SplitSeq(body, "\n") {
-			if strings.HasPrefix(line, "addon_operator_kubernetes_client_request_result_total{") {
-				count, err := strconv.Atoi(line[strings.LastIndex(line, " ")+1:])
-				must(t, err)
-				n += count
-			}
-		}
-		return n
-	}
-	before := requests()
-	h.setConfig(map[string]string{"global": "z: 1\n"})
-	o.expect("INFO converged", "cause=ConfigMap: global.z in ConfigMap")
-	reloaded := requests()
-	// The list, and what watches ask meanwhile: a machine under load begins some of them late.
-	if n := reloaded - before; n >= modules {
-		t.Errorf("a reload made %d requests, for %d modules", n, modules)
-	}
-	edit["global"] = "z: 1\n"
-	h.setConfig(edit)
-	for i := range modules {
-		o.expect("INFO release action=upgraded", fmt.Sprintf("module=m%d ", i))
-	}
-	if n := requests() - reloaded; n >= modules*(ofUpgrade+2) { // as above
-		t.Errorf("%d upgrades made %d requests", modules, n)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // withSelf adds a second module without hooks to the fixture of web.txtar.
@@ -195,7 +197,7 @@ spec:
 const vaultChart = `-- Chart.yaml --
 {apiVersion: v2, name: vault, version: 1.0.0}
 -- templates/cm.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}, data: {precious: data}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}, data: {key: precious}}
 `
 
 // craft writes a release record that nothing was installed for: it looks like one of an
@@ -229,8 +231,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	h.awaitRevisions("web", "1:deployed")
 	h.remove("modules/010-web")
 
-	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
-	must(t, second(h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{})))
+	h.createConfigMap("stranger", "precious", nil)
 	person{fixture: h, namespace: h.namespace, driver: "secret"}.install("vault", vaultChart, "")
 	binding := "harm-" + h.namespace
 	h.craft("crafted", "stranger", binding)
@@ -248,7 +249,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	harmless := func() {
 		t.Helper()
 		for _, name := range []string{"stranger", "vault"} {
-			if h.configMap(name)["precious"] != "data" {
+			if h.configMap(name)["key"] != "precious" {
 				t.Errorf("ConfigMap %s is gone", name)
 			}
 		}
@@ -281,9 +282,7 @@ func TestUpgradeDoesNoHarm(t *testing.T) {
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 
-	other := h.namespace + "-other"
-	must(t, second(h.client.CoreV1().Namespaces().Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{})))
-	t.Cleanup(func() { _ = h.client.CoreV1().Namespaces().Delete(context.Background(), other, metav1.DeleteOptions{}) })
+	other := devclustertest.Start(t).Namespace(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}
 	must(t, second(h.client.CoreV1().Secrets(other).Create(h.ctx, secret, metav1.CreateOptions{})))
 	rel := &release.Release{
@@ -325,8 +324,7 @@ func (h *fixture) rewriteRecord(name string, version int, change func(string) st
 func TestForgedRecordOfDisabledModule(t *testing.T) {
 	h := newFixture(t, "web")
 	h.setConfig(map[string]string{"webEnabled": "false"})
-	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
-	must(t, second(h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{})))
+	h.createConfigMap("stranger", "precious", nil)
 	binding := "harm-" + h.namespace
 	h.craft("web", "stranger", binding)
 	h.start().ready()

@@ -316,25 +316,3 @@ func TestSingleReplicaIsRolledOut(t *testing.T) {
 	h.awaitRevisions("work", "1:deployed")
 	h.oneAfterAnother()
 }
-
-// So are three: the update that repairs a converge goes through while it fails, one replica
-// after the other. L3.
-func TestReplicasAreRolledOutWhileTheirLeaderFails(t *testing.T) {
-	h := newFixture(t, "replicas")
-	good, failing := versions(h)
-	r := inCluster(h, 0, lasting...)
-	for range 3 {
-		r.add(failing)
-	}
-	r.awaitLeader().awaitFailing()
-	for _, old := range slices.Clone(r.running) {
-		r.rollOut(old, good)
-	}
-	r.awaitConverged().ready()
-	must(t, h.object("one", true))
-	h.awaitState()
-	for _, o := range r.running {
-		o.ready()
-	}
-	h.oneAfterAnother()
-}

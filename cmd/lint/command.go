@@ -34,7 +34,7 @@ tests run; kubectl in them has no cluster.
 
 The exit code is 1 if there is an error, or with --strict a warning, and 0 otherwise.`,
 		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --values hooks.yaml\n  addon-operator lint -o github",
-		Args:    cli.OneDirectory,
+		Args:    cli.Arguments("[DIR]"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, args) },
 	}
 	set := cmd.Flags()

@@ -29,7 +29,7 @@ proposed ConfigMap, as a manifest or only its data, and the manifest of the Secr
 if a schema requires a value that is in it. The command prints every violation, and exits with code 1 if there is one.
 DIR contains modules, as for lint.`,
 		Example: "  addon-operator values check\n  addon-operator values check ~/add-ons -f configmap.yaml",
-		Args:    cli.OneDirectory,
+		Args:    cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, done, err := c.UseDirectory(args)
 			if err != nil {

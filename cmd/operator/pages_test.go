@@ -228,8 +228,8 @@ HOOK                    BINDING  KIND    STATE     OBJECTS
     state: complete`)
 	r.want("hook snapshots 010-ingress/hooks/h.sh -o json --show-secrets", `{"010-ingress/hooks/h.sh": {"tokens": {"kind": "Secret", "state": "complete", "objects": [{"filterResult": {"a": "s3cret"}}]}}}`)
 	r.want("global snapshots", "No hook watches objects.")
-	r.want("module values dns-server -o table", "zone: cluster.local")
-	r.want("module patches ingress -o table", `
+	r.want("module values dns-server -o text", "zone: cluster.local")
+	r.want("module patches ingress -o text", `
 OP   PATH            VALUE          HOOK                    TASK  SINCE
 add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  3     TIME`)
 	r.want("module patches dns-server -o text", "No hook has patched these values.")

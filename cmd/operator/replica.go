@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"addon-operator/actors"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/coldstart"
@@ -55,48 +57,28 @@ func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error
 	if !c.HA {
 		return r, nil
 	}
-	address, err := advertised(c)
-	if err != nil {
-		return nil, err
-	}
 	host, err := os.Hostname()
 	if err != nil && c.PodName == "" {
 		return nil, fmt.Errorf("the name of this replica: %w; set ADDON_OPERATOR_POD", err)
 	}
-	r.identity = cli.NewIdentity(cmp.Or(c.PodName, host), address, c.PodUID)
+	r.identity = cli.NewIdentity(cmp.Or(c.PodName, host), advertised(c), c.PodUID)
 	r.limits.Lease = cmp.Or(limits.Lease, kube.UsualLease())
 	r.fence = kube.NewFence()
 	return r, nil
 }
 
 // advertised is the address of the probes of this replica, which followers show as that of their
-// leader. An unspecified listen address, such as 0.0.0.0, is replaced by the first address of the
-// machine.
-func advertised(c *cli.Config) (string, error) {
+// leader. An unspecified listen address, such as 0.0.0.0, is replaced by that of the interface with the default route;
+// without one, by that of loopback.
+func advertised(c *cli.Config) string {
 	host := c.ListenAddress
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		found, err := firstAddress()
-		if err != nil {
-			return "", fmt.Errorf("the address of this replica: %w; set ADDON_OPERATOR_LISTEN_ADDRESS", err)
-		}
-		host = found
-	}
-	return net.JoinHostPort(host, strconv.Itoa(c.ListenPort)), nil
-}
-
-// firstAddress is the first address of the machine that others may reach; that of loopback if there
-// is none.
-func firstAddress() (string, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, a := range all {
-		if network, ok := a.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
-			return network.IP.String(), nil
+		host = "127.0.0.1"
+		if found, err := utilnet.ChooseHostInterface(); err == nil {
+			host = found.String()
 		}
 	}
-	return "127.0.0.1", nil
+	return net.JoinHostPort(host, strconv.Itoa(c.ListenPort))
 }
 
 // may is what the runner calls before it starts a hook or an enabled script; nil when all may

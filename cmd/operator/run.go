@@ -260,12 +260,9 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return actors.World{}, err
 	}
-	patches, err := client.WithLimits(kube.Limits{QPS: float32(c.KubeQPS), Burst: c.KubeBurst, Timeout: patchTimeout})
-	if err != nil {
-		return actors.World{}, err
-	}
-	shown, err := client.ModuleObjects(c.Namespace)
-	if err != nil {
+	patches, err1 := client.WithLimits(kube.Limits{QPS: float32(c.KubeQPS), Burst: c.KubeBurst, Timeout: patchTimeout})
+	shown, err2 := client.ModuleObjects(c.Namespace)
+	if err := errors.Join(err1, err2); err != nil {
 		return actors.World{}, err
 	}
 	var kept actors.LastValid

@@ -95,6 +95,7 @@ func startRunning(t *testing.T) *running {
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, ConfigMap: "addons/addon-operator", Parameters: &logLevel{log: slog.New(slog.DiscardHandler), level: &slog.LevelVar{}}, Plan: operator.Plan,
+		Hide: operator.Hide, History: &server.History{}, Hanging: operator.HangingHooks, NotInForce: operator.NotInForce, Observed: operator.Observed,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {
@@ -229,7 +230,7 @@ func fetch(t *testing.T, url string) (status int, body string) {
 
 // J7: values are not on the public address.
 func TestValuesAreNotPublic(t *testing.T) {
-	public := httptest.NewServer(server.Public(server.Source{}))
+	public := httptest.NewServer(server.Public(server.Source{Hide: strings.Clone}))
 	defer public.Close()
 	for _, path := range []string{"/global/values", "/module/a/values", "/module/list", "/values/explain?path=global"} {
 		if status, _ := fetch(t, public.URL+path); status != http.StatusNotFound {

@@ -46,7 +46,7 @@ a * come first. If a hook or a chart fails, no rules are printed, because an inc
 permissions; --partial prints the others. Nothing is written to a cluster; the kinds of that of the kubeconfig are used.
 DIR contains modules, as for lint.`,
 		Example: "  addon-operator rbac generate | kubectl apply -f -\n  addon-operator rbac generate ~/add-ons",
-		Args:    cli.OneDirectory,
+		Args:    cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, done, err := c.UseDirectory(args)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
@@ -30,7 +31,7 @@ type asking struct {
 	set    *pflag.FlagSet // those that become parameters of the page
 }
 
-// formats of -o. "table" is another word for text.
+// formats of -o.
 func formats() []string {
 	return []string{"text", "wide", "yaml", "json", "name", pathFormat + "TEMPLATE"}
 }
@@ -55,7 +56,7 @@ func (a *asking) flags(cmd *cobra.Command, r server.Route) {
 // check refuses wrong flags before the operator is asked.
 func (a *asking) check() error {
 	isPath := strings.HasPrefix(a.output, pathFormat) && a.output != pathFormat
-	if a.output != "table" && !isPath && !slices.Contains(formats()[:5], a.output) {
+	if !isPath && !slices.Contains(formats()[:5], a.output) {
 		return cli.Usagef("output: %q is not one of %s", a.output, strings.Join(formats(), ", "))
 	}
 	if a.watch && a.every <= 0 {
@@ -77,7 +78,7 @@ func (a *asking) show(cmd *cobra.Command, method, path string, query url.Values)
 	ticker := time.NewTicker(a.every)
 	defer ticker.Stop()
 	for {
-		if cli.IsTerminal(cmd.OutOrStdout()) {
+		if printers.IsTerminal(cmd.OutOrStdout()) {
 			fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J\x1b[3J") // cursor home, clear the screen and the scrollback
 		}
 		if err := a.once(cmd, method, path, query); err != nil {
@@ -102,9 +103,9 @@ func (a *asking) once(cmd *cobra.Command, method, path string, query url.Values)
 	switch {
 	case filtered:
 		query.Set("output", "json")
-	case a.output != "text" && a.output != "table":
+	case a.output != "text":
 		query.Set("output", a.output)
-	case cli.IsTerminal(out):
+	case printers.IsTerminal(out):
 		query.Set("output", "table")
 	default:
 		query.Set("output", "wide")
@@ -150,7 +151,7 @@ type answer struct {
 // tell says on a terminal where the operator is that has answered.
 func (a answer) tell(cmd *cobra.Command) {
 	cluster, configMap := a.header.Get(server.ClusterHeader), a.header.Get(server.ConfigMapHeader)
-	if namespace, _, ok := strings.Cut(configMap, "/"); ok && cli.IsTerminal(cmd.ErrOrStderr()) {
+	if namespace, _, ok := strings.Cut(configMap, "/"); ok && printers.IsTerminal(cmd.ErrOrStderr()) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "(the operator in namespace %s of %s)\n", hooks.Printable(namespace), hooks.Printable(cluster))
 	}
 }

@@ -49,7 +49,7 @@ func TestDump(t *testing.T) {
 		"socket as debug address": {"--debug-address=unix:" + socket},
 	} {
 		for format, want := range map[string]string{
-			"text": "ACTOR\noperator\n", "table": "ACTOR\noperator\n",
+			"text": "ACTOR\noperator\n",
 			"json": `[{"path": "operator", "processed": 12}]`,
 			"yaml": "- path: operator\n  processed: 12\n",
 		} {

@@ -87,7 +87,7 @@ func pageCommand(c *cli.Config, r server.Route) *cobra.Command {
 			path, query := a.fill(r, arguments, args)
 			return a.show(cmd, r.Method, path, query)
 		},
-		Args: cli.Arguments(arguments),
+		Args: cli.Arguments(arguments...),
 	}
 	if len(arguments) > 0 {
 		cmd.ValidArgsFunction = first(c, strings.Trim(arguments[0], "[]"))
@@ -179,7 +179,7 @@ func Raw(c *cli.Config) *cobra.Command {
 	return &cobra.Command{
 		Use: "raw [PAGE]", Short: "Print a page of the debug address unchanged, by default the list of all pages",
 		Example: "  addon-operator raw /discovery\n  addon-operator raw '/readyz?verbose'\n  addon-operator raw /module/dns/values.yaml",
-		Args:    cli.Arguments([]string{"[PAGE]"}),
+		Args:    cli.Arguments("[PAGE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := strings.TrimPrefix(strings.Join(append(args, "discovery")[:1], ""), "/")
 			answer, err := send(cmd.Context(), c, answerLimit, http.MethodGet, "/"+path, "")
@@ -204,31 +204,6 @@ func DumpActors(c *cli.Config, root *cobra.Command) {
 	}
 	root.Flags().BoolVar(&wanted, "dump-actors", false, "print every mailbox of the running operator and exit")
 	root.Flags().StringVarP(&a.output, "output", "o", "text", "format of --dump-actors: text, json or yaml")
-}
-
-// Remove adds commands that the program had, which only name those that are used now.
-func Remove(root *cobra.Command) {
-	for _, r := range [][2]string{
-		{"get", "module list, hook list, queue list or module values MODULE"},
-		{"set", "values set PATH VALUE"}, {"unset", "values unset PATH"},
-		{"enable", "values set MODULEEnabled true"}, {"disable", "values set MODULEEnabled false"},
-		{"events", "kubectl get events -n NAMESPACE"}, {"tree", "why MODULE, or kubectl get all -n NAMESPACE"},
-		{"progress", "wait, or status --watch"}, {"history", "helm history MODULE -n NAMESPACE"},
-		{"diff", "module render MODULE --diff, or helm get manifest MODULE -n NAMESPACE --revision N"},
-		{"log", "config set log.level LEVEL [DURATION]"},
-		{"hook config", "lint MODULE, or PATH --config"},
-		{"hook run", "test MODULE --verbose, or PATH with the variables of a run"},
-		{"values diff", "values explain MODULE PATH"}, {"module graph", "module list, in the order in which modules run"},
-	} {
-		parent, name := root, r[0]
-		if group, sub, ok := strings.Cut(r[0], " "); ok {
-			parent, _, _ = root.Find([]string{group}) // a test runs all of them
-			name = sub
-		}
-		parent.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-			return cli.Usagef("the command %s was removed; use: %s", r[0], r[1])
-		}})
-	}
 }
 
 // watching is the name of the flag that existing scripts use, which is accepted and not in the help.

@@ -2,20 +2,19 @@ package remote
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/actors/plan"
@@ -36,16 +35,12 @@ type planning struct {
 	config            *cli.Config
 	file, output      string
 	secrets, detailed bool
-	withoutOperator   Planner
+	withoutOperator   cli.Planner
 }
-
-// Planner makes a plan from the modules directory and the cluster. It is passed in, so that this
-// package does not import the operator.
-type Planner func(context.Context, *cli.Config, *slog.Logger, plan.Request) (plan.Plan, error)
 
 // Plan is the command plan. It asks the running operator, which has the values that hooks have set,
 // or makes the plan of a directory.
-func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
+func Plan(c *cli.Config, withoutOperator cli.Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
 	cmd := &cobra.Command{
 		Use: "plan [DIR]", Short: "Print what the operator would do, without doing it",
@@ -54,10 +49,9 @@ change. Nothing is written to the cluster: charts are applied as dry runs of the
 makes the plan. With DIR, it is made from the modules in that directory and the cluster; the values that hooks would
 set are then unknown. Hooks are never run, but enabled scripts are.`,
 		Example: "  addon-operator plan\n  addon-operator plan modules\n  addon-operator plan -f configmap.yaml --detailed-exitcode",
-		Args:    cli.Arguments([]string{"[DIR]"}),
+		Args:    cli.Arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// "table" is another word for "text", as in all commands.
-			if allowed := []string{"text", "table", "json", "yaml"}; !slices.Contains(allowed, p.output) {
+			if allowed := []string{"text", "json", "yaml"}; !slices.Contains(allowed, p.output) {
 				return cli.Usagef("output: %q is not one of %s", p.output, strings.Join(allowed, ", "))
 			}
 			return p.run(cmd, strings.Join(args, ""))
@@ -97,7 +91,7 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 		_, err = out.Write(shown)
 	} else {
 		text := hooks.Printable("Plan of " + source + ".\n" + string(shown)) // names of objects come from tenants (J10)
-		if cli.IsTerminal(out) && os.Getenv("NO_COLOR") == "" {
+		if printers.AllowsColorOutput(out) {
 			text = colored(text)
 		}
 		_, err = io.WriteString(out, text)
@@ -155,7 +149,7 @@ func (p *planning) ofFiles(cmd *cobra.Command, dir string, question plan.Request
 
 // askOperator gets the plan of the running operator: with POST when it is about another ConfigMap.
 func (p *planning) askOperator(cmd *cobra.Command, _ string, question plan.Request) (shown []byte, outcome string, err error) {
-	path, method, content := fmt.Sprintf("/plan?show-secrets=%t&output=%s", question.Secrets, strings.Replace(p.output, "table", "text", 1)), http.MethodGet, []byte(nil)
+	path, method, content := fmt.Sprintf("/plan?show-secrets=%t&output=%s", question.Secrets, p.output), http.MethodGet, []byte(nil)
 	if question.Proposed != nil {
 		method = http.MethodPost
 		if content, err = json.Marshal(question.Proposed); err != nil {

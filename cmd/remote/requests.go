@@ -43,7 +43,7 @@ func requestCommand(r *request, name, short string) *cobra.Command {
 The command writes to the objects of kind Module in the namespace of the operator, with your kubeconfig, and waits until
 the operator has accepted the request. You need permission to get and patch modules.addon-operator.io there.`,
 		Example:           "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
-		Args:              cli.Arguments([]string{"MODULE..."}),
+		Args:              cli.Arguments("MODULE..."),
 		RunE:              r.run,
 		ValidArgsFunction: each(r.config),
 	}

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"addon-operator/actors/plan"
-	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
 )
 
@@ -31,13 +30,13 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 		return "", fmt.Sprintf("; it is not known what this deletes: %v", err), nil
 	}
 	text, deletes, confirm := forecast(foreseen)
-	if text = hooks.Printable(text); cli.IsTerminal(cmd.ErrOrStderr()) && os.Getenv("NO_COLOR") == "" {
+	if text = hooks.Printable(text); printers.AllowsColorOutput(cmd.ErrOrStderr()) {
 		text = colored(text)
 	}
 	if _, err := io.WriteString(cmd.ErrOrStderr(), text); err != nil || deletes == 0 || v.dryRun || v.yes {
 		return confirm, "", err
 	}
-	if v.file == "-" || !cli.IsTerminal(cmd.InOrStdin()) {
+	if v.file == "-" || !printers.IsTerminal(cmd.InOrStdin()) {
 		return "", "", fmt.Errorf("nothing was written: objects that would be deleted or replaced: %d; --yes allows it", deletes)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Objects that would be deleted or replaced: %d. Continue? [y/N] ", deletes)

@@ -95,7 +95,7 @@ func unsetCommand(c *cli.Config) *cobra.Command {
 		Use: "unset PATH", Short: "Remove one value from the ConfigMap or from the Secret",
 		Long:              "Removes one value, so that the value of the files and schemas applies again." + aboutEdits,
 		Example:           "  addon-operator values unset ingress-nginx.controller.replicas\n  addon-operator values unset ingressNginxEnabled",
-		Args:              cli.OneArg("the path of one value, such as global.a.b"),
+		Args:              cli.Arguments("the path of one value, such as global.a.b"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) },
 		ValidArgsFunction: first(c, "MODULE"),
 	}
