@@ -100,7 +100,7 @@ func (d *disk) put(name string, data []byte, mode os.FileMode) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(d.path(name)), 0o755), os.WriteFile(d.path(name), data, mode))
 }
 
-// subscribe is the Disk of shared.World: notify is called when a script says that the watch of the disk notices
+// subscribe is the Disk of actors.World: notify is called when a script says that the watch of the disk notices
 // something.
 func (d *disk) subscribe(ctx context.Context, notify func()) {
 	d.notice = func() {

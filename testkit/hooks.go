@@ -48,7 +48,7 @@ func (h *Hooks) begin(ctx context.Context, name, line string) error {
 	return fmt.Errorf("hook %s: %w", name, err)
 }
 
-// Configure implements work.HookRunner.
+// Configure implements actors.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	if err := h.begin(ctx, file.Name+askConfig, ""); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	return []hooks.Hook{{File: file, Config: config}}, nil
 }
 
-// Run implements work.HookRunner.
+// Run implements actors.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	var contexts []string
 	for _, c := range run.Contexts {
@@ -124,7 +124,7 @@ func (h *Hooks) due(key string, times int, fails bool) bool {
 	return times <= 0 || h.runs[key] <= times
 }
 
-// Enabled implements work.HookRunner.
+// Enabled implements actors.HookRunner.
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
 	defer h.observer.enter("the enabled script of "+e.Module, "discovery")()
 	if err := h.begin(ctx, e.Module+"/enabled", ""); err != nil {

@@ -77,12 +77,12 @@ func (o *outside) act(ctx context.Context, kind, name, line string) error {
 // hook's runs.
 const askConfig = " --config"
 
-// CheckObjectPatches implements work.Objects.
+// CheckObjectPatches implements actors.Objects.
 func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	return o.Cluster.Client.CheckObjectPatches(ctx, patches)
 }
 
-// ApplyObjectPatches implements work.Objects. When it fails, all are left to repeat.
+// ApplyObjectPatches implements actors.Objects. When it fails, all are left to repeat.
 func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
 		return patches, err
@@ -98,7 +98,7 @@ type crds struct {
 	*outside
 }
 
-// EnsureCRDs implements work.CRDs.
+// EnsureCRDs implements actors.CRDs.
 func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	for _, m := range modules {
 		if _, absent := os.Stat(filepath.Join(m.Dir, "crds")); absent == nil {
@@ -112,7 +112,7 @@ func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written ma
 	return c.CRDs.EnsureCRDs(ctx, modules)
 }
 
-// Record implements shared.Notices: the Events that people see are lines of the trace.
+// Record implements actors.Notices: the Events that people see are lines of the trace.
 func (o *outside) Record(n kube.Notice) {
 	where := "event"
 	if n.OnConfigMap {
@@ -129,7 +129,7 @@ type lastValid struct {
 	said  string
 }
 
-// Write implements shared.LastValid.
+// Write implements actors.LastValid.
 func (v *lastValid) Write(ctx context.Context, kept kube.LastValid) error {
 	err := v.LastValidStore.Write(ctx, kept)
 	line := fmt.Sprintf("last valid values: operator keeps %q and of the Secret %q", kept.Config, kept.Secret)
@@ -181,14 +181,14 @@ type moduleObjects struct {
 	news *lateNews
 }
 
-// Watch implements shared.ModuleObjects. Its news wait for their turn.
+// Watch implements actors.ModuleObjects. Its news wait for their turn.
 func (m *moduleObjects) Watch(ctx context.Context, notify func(kube.ModuleNews)) {
 	m.ModuleObjects.Watch(ctx, func(news kube.ModuleNews) {
 		m.sched.later("module news", func() { m.news.deliver(func() { notify(news) }) })
 	})
 }
 
-// Create implements shared.ModuleObjects.
+// Create implements actors.ModuleObjects.
 func (m *moduleObjects) Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error) {
 	r := reference(name)
 	there := m.Cluster.Server.Object(r.APIVersion, r.Kind, r.Namespace, r.Name) != nil
@@ -199,7 +199,7 @@ func (m *moduleObjects) Create(ctx context.Context, name string, suspend bool) (
 	return made, err
 }
 
-// Apply implements shared.ModuleObjects.
+// Apply implements actors.ModuleObjects.
 func (m *moduleObjects) Apply(ctx context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error) {
 	if err := m.act(ctx, faultOfModules, "", ""); err != nil {
 		return kube.ModuleObject{}, err
@@ -211,7 +211,7 @@ func (m *moduleObjects) Apply(ctx context.Context, name string, status kube.Modu
 	return written, err
 }
 
-// Delete implements shared.ModuleObjects.
+// Delete implements actors.ModuleObjects.
 func (m *moduleObjects) Delete(ctx context.Context, read kube.ModuleObject) error {
 	err := m.ModuleObjects.Delete(ctx, read)
 	if err == nil {

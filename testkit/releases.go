@@ -63,7 +63,7 @@ func action[T any](ctx context.Context, r *Releases, what, name string, do func(
 	return done, err
 }
 
-// Apply implements work.Releases.
+// Apply implements actors.Releases.
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	outcome, err := action(ctx, r, "upgrade", m.Name, func() (helm.Outcome, error) { return r.Client.Apply(ctx, m) })
 	switch {
@@ -81,7 +81,7 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	return outcome, err
 }
 
-// Uninstall implements work.Releases.
+// Uninstall implements actors.Releases.
 func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
 	existed, err = action(ctx, r, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 	if err == nil {
@@ -90,7 +90,7 @@ func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, 
 	return existed, err
 }
 
-// Purge implements work.Releases.
+// Purge implements actors.Releases.
 func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (existed bool, err error) {
 	existed, err = action(ctx, r, "purge", name, func() (bool, error) { return r.Client.Purge(ctx, name, how) })
 	switch {
@@ -109,7 +109,7 @@ func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]dryrun.Change, b
 	return r.Client.Drift(ctx, m)
 }
 
-// Watch implements shared.ReleaseWatch. What the watches report waits for its turn, so that it comes
+// Watch implements actors.ReleaseWatch. What the watches report waits for its turn, so that it comes
 // in the same order each time.
 func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	return r.Client.Watch(ctx, helm.News{
@@ -120,7 +120,7 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]hel
 	})
 }
 
-// WatchedKinds implements shared.ReleaseWatch.
+// WatchedKinds implements actors.ReleaseWatch.
 func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
 
 // revisions are the newest ones of all releases.

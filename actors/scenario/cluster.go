@@ -57,7 +57,7 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 }
 
 // settings are the ConfigMap of the operator, or the Secret with values: for the operator
-// (shared.ConfigMap, shared.Secret), and for people who edit them. Reads and writes of the operator
+// (actors.ConfigMap, actors.Secret), and for people who edit them. Reads and writes of the operator
 // go through its client, with its conflicts and its limits; people and watches look into
 // the server.
 type settings struct {
@@ -66,7 +66,7 @@ type settings struct {
 	kind    string // ConfigMap or Secret
 }
 
-// Watch implements shared.ConfigMap and shared.Secret.
+// Watch implements actors.ConfigMap and actors.Secret.
 func (s settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	deliver := func(content kube.ConfigMap) { s.cluster.Deliver(func() { notify(content) }) }
 	deliver(s.content()) // the watch reports an object that exists only by synced
@@ -79,7 +79,7 @@ func (s settings) content() kube.ConfigMap {
 	return kube.ContentOf(s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName))
 }
 
-// Write implements shared.ConfigMap and shared.Secret. It notes what was written, sorted by key.
+// Write implements actors.ConfigMap and actors.Secret. It notes what was written, sorted by key.
 func (s settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
 	written, err := s.ConfigMapStore.Write(ctx, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
@@ -94,7 +94,7 @@ func (s settings) Write(ctx context.Context, base map[string]string, set map[str
 	return written, err
 }
 
-// RemoveConfirmation implements shared.ConfigMap.
+// RemoveConfirmation implements actors.ConfigMap.
 func (s settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
 	left, err := s.ConfigMapStore.RemoveConfirmation(ctx, value)
 	if err == nil {
@@ -194,7 +194,7 @@ func (c *Cluster) Delete(r Reference) error {
 	return err
 }
 
-// WatchObjects is the Watch of shared.World. Everything that a watch reports after its first list
+// WatchObjects is the Watch of actors.World. Everything that a watch reports after its first list
 // goes through deliver, so that a script can hold it back without a change of its order.
 func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 	overflowed := spec.Overflowed
@@ -275,7 +275,7 @@ func (f *faults) Lasts(action string) time.Duration {
 // the server reports each deletion. What others write to objects and records it does not notice.
 type releaseWatch struct{ server *apiserver.Server }
 
-// Watch implements shared.ReleaseWatch. No controller works here, so what was written is as its
+// Watch implements actors.ReleaseWatch. No controller works here, so what was written is as its
 // spec asks for.
 func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	w.server.OnGone(func(object map[string]any) {
@@ -294,13 +294,13 @@ func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]
 	}
 }
 
-// Present implements shared.ReleaseWatch.
+// Present implements actors.ReleaseWatch.
 func (w releaseWatch) Present(o helm.Object) bool {
 	return w.server.Object("", o.GVK.Kind, o.Namespace, o.Name) != nil
 }
 
-// Exists implements shared.ReleaseWatch.
+// Exists implements actors.ReleaseWatch.
 func (w releaseWatch) Exists(o helm.Object) bool { return w.Present(o) }
 
-// WatchedKinds implements shared.ReleaseWatch: no kind has a watch of its own.
+// WatchedKinds implements actors.ReleaseWatch: no kind has a watch of its own.
 func (releaseWatch) WatchedKinds() []kube.WatchedKind { return nil }

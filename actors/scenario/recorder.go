@@ -95,7 +95,7 @@ func (r *recorder) action() (end func()) {
 	}
 }
 
-// Configure implements work.HookRunner. It takes time out of the configuration:
+// Configure implements actors.HookRunner. It takes time out of the configuration:
 // crontabs fire by steps, nothing is repeated and nothing waits for its turn.
 func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	defer r.action()()
@@ -128,7 +128,7 @@ type never struct{}
 // Next implements cron.Schedule: the zero time is never.
 func (never) Next(time.Time) time.Time { return time.Time{} }
 
-// Run implements work.HookRunner. Only runs that ended by themselves are recorded: where a stop or
+// Run implements actors.HookRunner. Only runs that ended by themselves are recorded: where a stop or
 // a timeout cuts one differs from play to play.
 func (r *recorder) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	defer r.action()()
@@ -231,7 +231,7 @@ func plain(value any) any {
 	return out
 }
 
-// Enabled implements work.HookRunner.
+// Enabled implements actors.HookRunner.
 func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.Answer, error) {
 	defer r.action()()
 	s.Env = append(slices.Clip(s.Env), r.env()...)
@@ -249,28 +249,28 @@ func helmAction[T any](r *recorder, release string, do func() (T, error)) (none 
 	return do()
 }
 
-// Apply implements work.Releases.
+// Apply implements actors.Releases.
 func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	return helmAction(r, m.Name, func() (helm.Outcome, error) { return r.helmReleases.Apply(ctx, m) })
 }
 
-// Uninstall implements work.Releases.
+// Uninstall implements actors.Releases.
 func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
 	return helmAction(r, m.Name, func() (bool, error) { return r.helmReleases.Uninstall(ctx, m) })
 }
 
-// Purge implements work.Releases.
+// Purge implements actors.Releases.
 func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error) {
 	return helmAction(r, release, func() (bool, error) { return r.helmReleases.Purge(ctx, release, how) })
 }
 
-// EnsureCRDs implements work.CRDs. While it waits for a kind to be served, it makes no requests.
+// EnsureCRDs implements actors.CRDs. While it waits for a kind to be served, it makes no requests.
 func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	defer r.action()()
 	return r.CRDs.EnsureCRDs(ctx, modules)
 }
 
-// EnsureSubcharts implements work.CRDs.
+// EnsureSubcharts implements actors.CRDs.
 func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	defer r.action()()
 	return r.CRDs.EnsureSubcharts(ctx, m)

@@ -68,7 +68,7 @@ type Host struct {
 	Klog func(*slog.Logger)
 	// SetKubeconfig sets $KUBECONFIG of the process, which hooks inherit; nil where it is set already.
 	SetKubeconfig func(files string) error
-	// Begins is called before the start. HookRan is that of work.Services. Both may be nil.
+	// Begins is called before the start. HookRan is that of actors.Services. Both may be nil.
 	Begins  func(o *actors.Operator)
 	HookRan func(view.HookRun)
 	// Limits are shorter and smaller in tests.
@@ -290,7 +290,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}, nil
 }
 
-// watchDisk is the Disk of shared.World; nil when the directories are not watched.
+// watchDisk is the Disk of actors.World; nil when the directories are not watched.
 func watchDisk(c *cli.Config) func(context.Context, func()) {
 	if !c.WatchModules {
 		return nil
@@ -305,14 +305,14 @@ const patchTimeout = 10 * time.Second
 // absencePoll is how often the operator looks for objects of releases that it may not watch.
 const absencePoll = time.Minute
 
-// releaseWatch implements shared.ReleaseWatch: the client has the releases, presence the watches
+// releaseWatch implements actors.ReleaseWatch: the client has the releases, presence the watches
 // of their objects.
 type releaseWatch struct {
 	*helm.Client
 	presence *kube.Presence
 }
 
-// WatchedKinds implements shared.ReleaseWatch.
+// WatchedKinds implements actors.ReleaseWatch.
 func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
 // serve opens the addresses before the start, so that probes are answered from the beginning (G0);
