@@ -202,18 +202,6 @@ func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
 	}
 }
 
-// With the rules of --watch-charts nothing at all is forbidden.
-func TestWatchedChartsMissNothing(t *testing.T) {
-	h := examples(t)
-	h.apply(h.generated("--watch-charts"), false)
-	h.become()
-	o := h.start().ready()
-	h.awaitRevisions("backup", "1:deployed")
-	if n := o.count("forbidden"); n > 0 {
-		t.Errorf("%d lines of the log say forbidden", n)
-	}
-}
-
 // Without a chart that asks for more, the operator may touch one ConfigMap and one Lease, its
 // own: it makes, reads, watches and changes them, and no others of their kinds. L6.
 func TestBaseRolesNameTheirObjects(t *testing.T) {
