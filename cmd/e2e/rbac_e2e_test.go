@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -334,27 +333,6 @@ func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
 	if online != offline {
 		t.Errorf("with the cluster:\n%s\nwithout:\n%s", online, offline)
 	}
-}
-
-// The plain manifests pass the checks of an API server, unknown fields included. The
-// kinds of the Prometheus operator are not there; their file is not sent.
-func TestManifestsPassADryRun(t *testing.T) {
-	h := newFixture(t, "nothing\n")
-	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
-	must(t, err)
-	objects := objectsIn(t, text)
-	kinds := map[string]bool{}
-	for _, u := range objects {
-		kinds[u.GetKind()] = true
-		if u.GetNamespace() != "" {
-			u.SetNamespace(h.namespace)
-		}
-	}
-	want := []string{"ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount"}
-	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
-		t.Errorf("kinds %v, want %v", got, want)
-	}
-	h.apply(objects, true)
 }
 
 // A Pod of the Deployment is admitted where the restricted profile is enforced.
