@@ -437,26 +437,6 @@ func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
 	}
 }
 
-func TestRunnerGoesOnBesideAnother(t *testing.T) {
-	dir := t.TempDir()
-	first, err := NewRunner(Options{TmpDir: dir})
-	must(t, err)
-	hook := script(t, `touch ready; until [[ -e go ]]; do sleep 0.01; done; echo '{"name": "n", "set": 5}' > $METRICS_PATH`)
-	done := make(chan int)
-	go func() {
-		result, err := first.Run(t.Context(), Run{Hook: hook})
-		must(t, err)
-		done <- len(result.Metrics)
-	}()
-	at := filepath.Dir(hook.Path)
-	until(t, "the hook runs", func() bool { return exists(filepath.Join(at, "ready")) })
-	must(t, second(NewRunner(Options{TmpDir: dir})))
-	must(t, os.WriteFile(filepath.Join(at, "go"), nil, 0o600))
-	if n := <-done; n != 1 {
-		t.Error("a second operator has removed the files of a run that goes on")
-	}
-}
-
 func TestInherited(t *testing.T) { // C23
 	want := []string{"PATH=a", "HOME=b", "OTEL_SERVICE_NAME=c", "HEADERS=d"}
 	environment := append(slices.Clone(want), "OTEL_EXPORTER_OTLP_HEADERS=token", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=token")

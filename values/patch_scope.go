@@ -34,7 +34,8 @@ func (p Patch) ForGlobal() (global Patch, flags []Flag, err error) {
 	return global, flags, nil
 }
 
-// within reports whether the path and, of move and copy, from are in the section with a key: both read or change values.
+// within reports whether the path and, of move and copy, from are in the section with a key: both read or
+// change values.
 func (o Operation) within(key string) bool {
 	section := pointer{key}
 	return section.contains(mustPointer(o.Path)) && (o.From == "" || section.contains(mustPointer(o.From)))

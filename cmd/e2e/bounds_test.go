@@ -127,7 +127,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 	expectPeak(t, "a start", peak)
 }
 
-// A values file is refused in the same way, by the operator and by values check. D39, A19.
+// A values file is refused in the same way, by all that loads modules. D39, A19.
 func TestBombInAValuesFile(t *testing.T) {
 	withoutRaceDetector(t)
 	h := newFixture(t, "configmap")

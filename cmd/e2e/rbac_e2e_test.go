@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -202,18 +201,6 @@ func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
 	}
 }
 
-// With the rules of --watch-charts nothing at all is forbidden.
-func TestWatchedChartsMissNothing(t *testing.T) {
-	h := examples(t)
-	h.apply(h.generated("--watch-charts"), false)
-	h.become()
-	o := h.start().ready()
-	h.awaitRevisions("backup", "1:deployed")
-	if n := o.count("forbidden"); n > 0 {
-		t.Errorf("%d lines of the log say forbidden", n)
-	}
-}
-
 // Without a chart that asks for more, the operator may touch one ConfigMap and one Lease, its
 // own: it makes, reads, watches and changes them, and no others of their kinds. L6.
 func TestBaseRolesNameTheirObjects(t *testing.T) {
@@ -346,27 +333,6 @@ func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
 	if online != offline {
 		t.Errorf("with the cluster:\n%s\nwithout:\n%s", online, offline)
 	}
-}
-
-// The plain manifests pass the checks of an API server, unknown fields included. The
-// kinds of the Prometheus operator are not there; their file is not sent.
-func TestManifestsPassADryRun(t *testing.T) {
-	h := newFixture(t, "nothing\n")
-	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
-	must(t, err)
-	objects := objectsIn(t, text)
-	kinds := map[string]bool{}
-	for _, u := range objects {
-		kinds[u.GetKind()] = true
-		if u.GetNamespace() != "" {
-			u.SetNamespace(h.namespace)
-		}
-	}
-	want := []string{"ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount"}
-	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
-		t.Errorf("kinds %v, want %v", got, want)
-	}
-	h.apply(objects, true)
 }
 
 // A Pod of the Deployment is admitted where the restricted profile is enforced.

@@ -21,6 +21,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
+	"addon-operator/kube/builtin"
 	"addon-operator/values"
 )
 
@@ -148,7 +149,7 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 	}
 	cluster := c.Cluster()
 	if g.withoutCluster() {
-		cluster = kube.Options{Config: apiserver.New("v1.36.0").RESTConfig(), QPS: -1}
+		cluster = kube.Options{Config: apiserver.New(builtin.Newest).RESTConfig(), QPS: -1}
 	}
 	client, err := kube.Connect(cluster)
 	if err != nil {
