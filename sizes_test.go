@@ -18,21 +18,21 @@ const sizes = `
 actors 10549 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 2293 // objects of kinds that the module defines
 addons 1150 // content that is lost is not in force
-cmd 6356
+cmd 6204
 helm 6601 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2460 // days on which clocks change
 jq 505 // steps of filters are bounded
 kube 4675
 kube/apiserver 1800
 messages 1494
-server 2440
+server 2377
 supervisor 1125
 testkit 3940 // faults of release records
-values 3502 // one list of names of secrets
-go: 48864 // 32
+values 3445 // one list of names of secrets
+go: 48592 // 32
 scripts: 1106
 web: 316
-tests: 42819 // 32
+tests: 42756 // 32
 txtar: 14988 // 32: scripts of the guards
 `
 

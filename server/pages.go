@@ -2,14 +2,18 @@ package server
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"addon-operator/actors/plan"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -181,4 +185,156 @@ func writeConditions(w io.Writer, tree []*supervisor.Node) {
 			fmt.Fprintf(w, "module %s: %s\n", name, s)
 		}
 	})
+}
+
+// Limits of a proposed ConfigMap, in bytes. maxData bounds its data, as the API server does;
+// maxProposal bounds the JSON of it, in which texts are escaped, before it is decoded.
+const (
+	maxData     = 1 << 20
+	maxProposal = 4 * maxData
+)
+
+// plan shows what the operator would do: with the ConfigMap in force or, with POST, with the data
+// of a ConfigMap in the body. It changes nothing. It may take minutes, in the goroutine of the
+// request.
+func (s owners) plan(r *http.Request) (any, error) {
+	request := plan.Request{Secrets: showSecrets(r)}
+	if r.Method == http.MethodPost {
+		var err error
+		if request.Proposed, err = proposal(r); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.notStarted(); err != nil {
+		return nil, err
+	}
+	plan, err := s.Plan(r.Context(), request)
+	return display{data: plan, text: func(w io.Writer, _ bool) { fmt.Fprint(w, plan.Text()) }, outcome: plan.Outcome()}, err
+}
+
+// proposal reads the data of a ConfigMap from the body. {} is an empty ConfigMap. Both limits are
+// checked, because the size of JSON differs from that of its texts.
+func proposal(r *http.Request) (map[string]string, error) {
+	var data map[string]string
+	err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data)
+	if err == nil && data == nil { // which would mean the ConfigMap in force
+		err = errors.New("it is null")
+	}
+	if err != nil {
+		return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of strings: %w", err)
+	}
+	size := 0
+	for key, text := range data {
+		size += len(key) + len(text)
+	}
+	if size > maxData {
+		return nil, badRequest("the data has %d bytes; a ConfigMap holds at most %d", size, maxData)
+	}
+	return data, nil
+}
+
+// checkConfig reports whether the operator would accept a ConfigMap, and what is special about the
+// value at a path. The last valid content, with which values set restores a deleted ConfigMap, is
+// only for clients that may see secrets.
+func (s owners) checkConfig(r *http.Request) (any, error) {
+	data, err := proposal(r)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := question[messages.ConfigChecked](r.Context(), s.Source, "config", messages.CheckConfig{Data: data, Path: r.URL.Query().Get("path")})
+	if !showSecrets(r) {
+		checked.LastValid = nil
+	}
+	return checked, err
+}
+
+// renderTimeout limits the rendering of a chart; those that read much from the cluster (lookup)
+// take longest.
+const renderTimeout = time.Minute
+
+// renderPage answers /module/NAME/render. It renders in the goroutine of the request, since the
+// chart may read the cluster; the gate limits how many do. A chart that cannot be rendered is
+// answered with 422: the request was right, and the module is not.
+func (s owners) renderPage(r *http.Request) (any, error) {
+	name, err := s.known(r.PathValue("name"))
+	switch {
+	case err != nil:
+		return nil, err
+	case name == globalOwner:
+		return nil, notFound("there is nothing to render")
+	}
+	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
+	o := plan.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
+	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
+	defer cancel()
+	rendered, err := s.Render(ctx, name, o)
+	if err != nil {
+		return nil, &pageError{http.StatusUnprocessableEntity, err}
+	}
+	return display{data: rendered, text: func(w io.Writer, _ bool) { writeRendered(w, rendered, o) }}, nil
+}
+
+// writeRendered writes the objects as kubectl apply reads them or, with Diff, what differs.
+func writeRendered(w io.Writer, rendered plan.Rendered, o plan.RenderRequest) {
+	if !o.Diff {
+		fmt.Fprint(w, rendered.Text)
+		return
+	}
+	if len(rendered.Changes) == 0 {
+		fmt.Fprintf(w, "No differences from the deployed release, revision %d.\n", rendered.Revision)
+	}
+	for _, c := range rendered.Changes {
+		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))
+	}
+}
+
+// Parameters are what people may change while the operator runs (J4). They are safe for concurrent
+// use.
+type Parameters interface {
+	List() []view.Parameter
+	// Set gives a parameter that is listed one of its choices. After back its default returns; 0 means
+	// never. Another Set before that replaces both.
+	Set(name, value string, back time.Duration)
+}
+
+// parameterPages show parameters, and change them.
+type parameterPages struct{ Parameters }
+
+// parameterView shows parameters, and when one reverts to its default by itself.
+func parameterView(list []view.Parameter) display {
+	d := display{data: map[string]any{"parameters": list}, table: &table{columns: "NAME VALUE DEFAULT UNTIL CHOICES MEANING", nothing: "Nothing can be changed."}}
+	for _, p := range list {
+		d.names = append(d.names, p.Name)
+		d.table.rows = append(d.table.rows, []string{p.Name, p.Value, p.Default, at(p.Until), strings.Join(p.Choices, "|"), p.Help})
+	}
+	return d
+}
+
+// page answers /config/list and POST /config/set. Name, value and duration are in the query or in a
+// form; the answer is the parameter as it is then.
+func (s parameterPages) page(r *http.Request) (any, error) {
+	if r.Method != http.MethodPost {
+		return parameterView(s.List()), nil
+	}
+	name, value := r.FormValue("name"), strings.ToLower(r.FormValue("value"))
+	if name == "" || value == "" {
+		return nil, badRequest("name=NAME and value=VALUE are required, and duration=10m is optional")
+	}
+	var back time.Duration
+	if text := r.FormValue("duration"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return nil, badRequest("the duration must be above 0 and have units, such as 90s or 10m, not %q", text)
+		}
+		back = d
+	}
+	i := slices.IndexFunc(s.List(), func(p view.Parameter) bool { return p.Name == name })
+	if i < 0 {
+		return nil, unknown("parameter", name, parameterView(s.List()).names)
+	}
+	if choices := s.List()[i].Choices; !slices.Contains(choices, value) {
+		return nil, badRequest("%s: %q is not one of %s", name, value, strings.Join(choices, ", "))
+	}
+	s.Set(name, value, back)
+	return parameterView(s.List()[i : i+1]), nil
 }

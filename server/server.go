@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -267,4 +271,168 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("debug socket: %w; remove what is there, or choose another path", err)
 	}
 	return l, nil
+}
+
+// standby returns who leads, and whether that is another replica than this one. A replica alone is
+// no follower.
+func (s Source) standby() (view.Leadership, bool) {
+	if s.Leadership == nil {
+		return view.Leadership{}, false
+	}
+	l := s.Leadership()
+	return l, !l.Leading
+}
+
+// readiness is what the probe answers. A follower is ready when it has read what a leader begins with, and competes for
+// the Lease, whatever its leader does (L3): a rolling update waits until a new replica is ready, so a leader that does
+// not converge would otherwise block the very update that repairs it.
+func (s router) readiness() (status int, word string) {
+	if waits := s.Converge().Waits; waits != "" {
+		return http.StatusInternalServerError, "not ready: " + waits
+	}
+	if l, follower := s.standby(); follower {
+		if l.Problem != "" {
+			return http.StatusInternalServerError, "not ready: " + l.String() // it contains the reason
+		}
+		return http.StatusOK, "ok: " + l.String()
+	}
+	if s.Converge().Ready {
+		return http.StatusOK, "ok"
+	}
+	return http.StatusInternalServerError, "not ready: the first converge has not finished"
+}
+
+// leaderOnly answers in place of pages with the state of a leader: in a follower they would
+// be empty, or report that a module does not exist. It needs a path without an extension.
+func (s router) leaderOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l, follower := s.standby(); follower && needsLeader(r.URL.Path) {
+			text(w, http.StatusServiceUnavailable, "this replica is a "+l.String()+"; send the request to the leader\n")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// needsLeader decides by the first element of the path. The live page itself shows a follower as
+// one.
+func needsLeader(path string) bool {
+	if path == "/status" { // and not /status/converge
+		return true
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "plan", "converge", "actors"}, first)
+}
+
+// Pages that read a body or render charts take tens of mebibytes each,
+// so maxHeavy of them are made at a time. Later requests wait before their bodies are read, so that
+// waiting costs no memory (J8).
+const (
+	maxHeavy   = 2
+	heavyWaits = 30 * time.Second
+)
+
+// gate holds one element for each heavy page that is being made; its capacity is the limit.
+type gate chan struct{}
+
+func newGate() gate { return make(gate, maxHeavy) }
+
+// heavy reports whether a page takes a place of the gate. It sees the path as the client sent it,
+// before withoutExtension, so it removes the extension itself. All POSTs count, since they have
+// bodies.
+func heavy(r *http.Request) bool {
+	asked := strings.TrimSuffix(r.URL.Path, path.Ext(r.URL.Path))
+	_, part, module := strings.Cut(strings.TrimPrefix(asked, "/module/"), "/")
+	return r.Method == http.MethodPost || asked == "/plan" || module && part == "render"
+}
+
+// handler serves heavy pages when there is a place, and all others at once. A request that waits
+// for longer than heavyWaits is refused with 503; one whose client has gone gives up its place in
+// line.
+func (g gate) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !heavy(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), heavyWaits)
+		defer cancel()
+		select {
+		case g <- struct{}{}:
+		case <-ctx.Done():
+			text(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests for pages like this one are in progress, and more are waiting; try again later\n", maxHeavy))
+			return
+		}
+		defer func() { <-g }()
+		// The read deadline of the server began with the request; the wait at the gate must not
+		// count against the body. A recorder of tests has no deadlines.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxConnections is the number of connections of one listener: kubelet, Prometheus and a few people
+// need some ten.
+const maxConnections = 100
+
+// connections bounds how many connections a server has. For one more it closes the one that has
+// been waiting longest without a complete request or, when all of them are being answered, the one
+// whose answer takes longest (J8). The obvious alternative, to accept no connection until one is
+// free, would let a client that keeps all of them open lock out the probes of the kubelet, which
+// then restarts the Pod.
+type connections struct {
+	// mu guards open. It is held while a connection is closed, which does not block (closeOldest).
+	mu    sync.Mutex
+	limit int
+	open  map[net.Conn]occupation
+}
+
+// occupation is the state of a connection, and when it began.
+type occupation struct {
+	answered bool // false: it waits for a complete request, also while it is idle
+	since    time.Time
+}
+
+func newConnections(limit int) *connections {
+	return &connections{limit: limit, open: map[net.Conn]occupation{}}
+}
+
+// changed is the ConnState hook of a server. The server calls it for a new connection in its accept
+// loop, before the next Accept, so there are never more than limit connections. For the other
+// states it is called in the goroutine of the connection.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		for len(c.open) >= c.limit {
+			c.closeOldest()
+		}
+		c.open[conn] = occupation{since: time.Now()}
+	case http.StateActive, http.StateIdle:
+		// A connection that was closed to make room is not added again: its goroutine in the server
+		// may not have noticed yet.
+		if _, open := c.open[conn]; open {
+			c.open[conn] = occupation{answered: state == http.StateActive, since: time.Now()}
+		}
+	case http.StateHijacked, http.StateClosed:
+		delete(c.open, conn)
+	}
+}
+
+// closeOldest makes room for one connection. The caller holds the mutex, and open is not empty.
+func (c *connections) closeOldest() {
+	var oldest net.Conn
+	var of occupation
+	for conn, o := range c.open {
+		if oldest == nil || of.answered && !o.answered || of.answered == o.answered && o.since.Before(of.since) {
+			oldest, of = conn, o
+		}
+	}
+	delete(c.open, oldest)
+	if encrypted, ok := oldest.(*tls.Conn); ok {
+		// Closing TLS sends an alert first, which may wait for a client that does not read.
+		oldest = encrypted.NetConn()
+	}
+	_ = oldest.Close() // it has no request, or its client does not read: no one needs the error
 }

@@ -37,6 +37,6 @@
 //
 // Schemas are OpenAPI v3 in YAML. They are translated into JSON Schema 2019-09 and compiled once.
 // The translation applies x-extend and x-required-for-helm. Defaults, secrets and the keys that objects may have are
-// annotations of the compiled schema. The library validates; its work is estimated before (work.go), and its failures
-// become sentences (validate.go).
+// annotations of the compiled schema. The library validates; its work is estimated before, and its failures become
+// sentences (validate.go).
 package values

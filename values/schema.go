@@ -3,11 +3,19 @@ package values
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"net/netip"
+	"path"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -194,4 +202,111 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 // that name is a harmless yes.
 func mentions(document []byte, key string) bool {
 	return bytes.Contains(document, []byte(`"`+key+`":`))
+}
+
+// formats returns what OpenAPI and Kubernetes define beyond JSON Schema, and replaces formats of
+// the library that cost too much. Every check accepts values of other types, as JSON Schema
+// requires.
+func formats() map[string]func(any) bool {
+	return map[string]func(any) bool{
+		"int32":    func(v any) bool { return integerWithin(v, math.MinInt32, math.MaxInt32) },
+		"int64":    func(v any) bool { return integerWithin(v, math.MinInt64, math.MaxInt64) },
+		"duration": ofTexts(isDuration),
+		"cidr": ofTexts(func(text string) bool {
+			_, err := netip.ParsePrefix(text)
+			return err == nil
+		}),
+		// Not compiled, only parsed: ten bytes of a pattern can describe a program of a megabyte.
+		"regex": ofTexts(func(text string) bool {
+			_, err := syntax.Parse(text, syntax.Perl)
+			return err == nil
+		}),
+	}
+}
+
+func ofTexts(fits func(string) bool) func(any) bool {
+	return func(v any) bool {
+		text, ok := v.(string)
+		return !ok || fits(text)
+	}
+}
+
+func integerWithin(v any, low, high int64) bool {
+	switch n := v.(type) {
+	case int64:
+		return low <= n && n <= high
+	case json.Number:
+		return false // a json.Number is an integer beyond int64
+	}
+	return true
+}
+
+// isDuration accepts 1h30m, as Kubernetes has it, PT1H30M, as JSON Schema has it, and days, weeks and words, such
+// as 30d and "2 weeks", as go-openapi has it.
+func isDuration(text string) bool {
+	if _, err := time.ParseDuration(text); err == nil {
+		return true
+	}
+	const units = `ns|nanos?|nanoseconds?|[uµ]s|micros?|microseconds?|ms|millis?|milliseconds?|` +
+		`s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?`
+	sum := regexp.MustCompile(`(?i)^-?(\d+(\.\d+)?\s*(` + units + `)\s*)+$`)
+	return sum.MatchString(text) || jsonschema.Formats["duration"](text)
+}
+
+const (
+	extendKey          = "x-extend"
+	requiredForHelmKey = "x-required-for-helm"
+	configSchemaName   = "config-values.yaml"
+)
+
+// extend merges config-values.yaml into values.yaml if values.yaml asks for it with x-extend (D32).
+// Keys of values.yaml win, except for required, which is the union. Other keywords of
+// config-values.yaml, such as allOf, are not inherited.
+func extend(valuesPath string, own, config map[string]any) (map[string]any, error) {
+	order, asked := own[extendKey]
+	if !asked {
+		return own, nil
+	}
+	settings, _ := order.(map[string]any)
+	if settings["schema"] != configSchemaName || len(settings) != 1 {
+		return nil, fmt.Errorf("schema %s: %s must be {schema: %s}", valuesPath, extendKey, configSchemaName)
+	}
+	if config == nil {
+		return nil, fmt.Errorf("schema %s: %s: there is no %s", valuesPath, extendKey, path.Join(path.Dir(valuesPath), configSchemaName))
+	}
+	extended := maps.Clone(own)
+	delete(extended, extendKey)
+	for key, inherited := range config {
+		have, has := own[key]
+		below, isMap := inherited.(map[string]any)
+		above, isOwnMap := have.(map[string]any)
+		named := slices.Contains([]string{"definitions", "properties", "patternProperties"}, key)
+		switch {
+		case named && isMap && isOwnMap:
+			merged := maps.Clone(below) // a schema of the same name is replaced as a whole
+			maps.Copy(merged, above)
+			extended[key] = merged
+		case key == "required":
+			extended[key] = union(inherited, have)
+		case !has && (named || key == "title" || key == "description" || strings.HasPrefix(key, "x-")):
+			extended[key] = inherited
+		}
+	}
+	return extended, nil
+}
+
+// union joins two lists; the inherited values come first. What is no list is left for the compiler to refuse.
+func union(inherited, own any) any {
+	first, _ := inherited.([]any)
+	second, ok := own.([]any)
+	if !ok && own != nil {
+		return own
+	}
+	all := slices.Clone(first)
+	for _, name := range second {
+		if !slices.ContainsFunc(all, func(known any) bool { return Checksum(known) == Checksum(name) }) {
+			all = append(all, name)
+		}
+	}
+	return all
 }

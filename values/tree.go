@@ -81,3 +81,30 @@ func isEmpty(section any) bool { return isContainer(section) && reflect.ValueOf(
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// Merge merges trees; the later one wins (D6). Maps are merged key by key at every depth, lists and
+// scalars are replaced as a whole. A nil layer is absent; an explicit null inside of a map is a
+// value and stays, because Helm removes a value of the chart for it. The arguments are not changed;
+// the result shares their subtrees.
+func Merge(layers ...any) any {
+	var merged any
+	for _, layer := range layers {
+		if layer != nil {
+			merged = mergeTwo(merged, layer)
+		}
+	}
+	return merged
+}
+
+func mergeTwo(lower, upper any) any {
+	below, isBelow := lower.(map[string]any)
+	above, isAbove := upper.(map[string]any)
+	if !isBelow || !isAbove || len(below) == 0 {
+		return upper
+	}
+	merged := maps.Clone(below)
+	for key, value := range above {
+		merged[key] = mergeTwo(merged[key], value)
+	}
+	return merged
+}

@@ -7,6 +7,6 @@
 // written, and a failure leaves everything as it was. Nothing is written to a cluster.
 //
 // A module that is made of a chart keeps the chart unchanged in chart/, so that another version can
-// take its place. Around it are values.yaml and a schema of what people may write (values.go), and a
+// take its place. Around it are values.yaml and a schema of what people may write, and a
 // test that passes (chart.go).
 package bring

@@ -2,9 +2,13 @@ package dev
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +20,7 @@ import (
 	"addon-operator/cmd/operator"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/values"
 )
 
 // A port that is taken is tried again, or another one if it is not given, for a second at most.
@@ -230,5 +235,135 @@ func (s *session) saved(what saved) {
 			}
 			s.out.show(f)
 		}
+	}
+}
+
+// record is one record of the operator's log, as its JSON reads: numbers are float64.
+type record map[string]any
+
+// text is an attribute, "" when it is missing or no text.
+func (r record) text(key string) string {
+	text, _ := r[key].(string)
+	return text
+}
+
+// number is an attribute, 0 when it is missing or no number.
+func (r record) number(key string) int {
+	n, _ := r[key].(float64)
+	return int(n)
+}
+
+// recorder is where the operator writes its log: each Write is one record in JSON, which is passed
+// on. What is no JSON is dropped. It never returns an error.
+type recorder struct{ to func(record) }
+
+// Write implements io.Writer.
+func (r recorder) Write(line []byte) (int, error) {
+	var one record
+	if json.Unmarshal(line, &one) == nil {
+		r.to(one)
+	}
+	return len(line), nil
+}
+
+// fact makes a record readable. There is none for debug records and for what says nothing to an author. Attributes follow the message in alphabetical order.
+func (r record) fact() (fact, bool) {
+	level, text := r.text("level"), r.text("msg")
+	switch {
+	case r["stream"] != nil && r["hook"] != nil: // a line that a hook, or an enabled script, has printed
+		return fact{about: aboutHook, module: r.text("module"), text: r.text("hook") + " | " + text}, true
+	case text == "release":
+		what := fmt.Sprintf("%s, revision %d", r.text("action"), r.number("revision"))
+		if reason := r.text("reason"); reason != "" {
+			what += ": " + reason
+		}
+		return fact{about: aboutRun, module: r.text("module"), text: what}, true
+	case level == "DEBUG", text == "addon-operator starts", text == "start-up begins", text == "addon-operator has stopped":
+		return fact{}, false
+	}
+	var more []string
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		switch key {
+		case "time", "level", "msg", "module", "err":
+			continue
+		}
+		if value := fmt.Sprint(r[key]); value != "" && value != "[]" {
+			more = append(more, key+"="+value)
+		}
+	}
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
+	}
+	if err := r.text("err"); err != "" {
+		text += ": " + err
+	}
+	return fact{about: aboutLog, module: r.text("module"), text: text, bad: level == "WARN" || level == "ERROR"}, true
+}
+
+// kind is the subject of a fact.
+type kind string
+
+// The kinds are words of five letters at most: they are a column of the output.
+const (
+	aboutStart kind = "start"
+	aboutDisk  kind = "disk"
+	aboutLint  kind = "lint"
+	aboutHook  kind = "hook"
+	aboutRun   kind = "run"
+	aboutDiff  kind = "diff"
+	aboutLog   kind = "log"
+)
+
+// maxDetail bounds the lines of one fact, and maxLine the bytes of a line: a hook may print
+// anything.
+const (
+	maxDetail = 400
+	maxLine   = 2000
+)
+
+// fact is one thing that has happened, as it is shown. Bad marks what a person should look at.
+type fact struct {
+	about  kind
+	module string // empty: none, or all
+	text   string // its first line is what happened, further lines are details
+	bad    bool
+}
+
+// printer prints facts, one at a time; it is safe for concurrent use. A write that fails ends the
+// command: the reader of the pipe is gone.
+type printer struct {
+	mu  sync.Mutex
+	out io.Writer
+	end func()
+	// path replaces temporary paths in texts by those of the author.
+	path func(text string) string
+}
+
+// show prints a fact in one write: a line with its time and what it is about, and its details,
+// indented.
+func (p *printer) show(f fact) {
+	lines := strings.Split(strings.TrimRight(f.text, "\n"), "\n")
+	if left := len(lines) - 1 - maxDetail; left > 0 {
+		lines = append(lines[:maxDetail+1:maxDetail+1], fmt.Sprintf("… and %d more lines", left))
+	}
+	if f.module != "" {
+		lines[0] = f.module + ": " + lines[0]
+	}
+	mark := " "
+	if f.bad {
+		mark = "!"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s %-5s ", time.Now().Format("15:04:05.000"), mark, f.about)
+	for i, line := range lines {
+		if i > 0 {
+			text.WriteString("    ")
+		}
+		fmt.Fprintf(&text, "%s\n", view.Printable(values.Shorten(p.path(line), maxLine)))
+	}
+	if _, err := io.WriteString(p.out, text.String()); err != nil {
+		p.end()
 	}
 }

@@ -3,7 +3,6 @@
 // hooks, rendering and tests run the code that the operator runs, and this package only finds the
 // file and line for their messages. What lint accepts, the operator accepts.
 //
-// command.go has the command, lint.go the order of the checks and that of loading, hooks.go, charts.go,
-// kinds.go and tests.go one check each. finding.go collects what they find, and places.go has the place of
-// a message in a file.
+// lint.go has the command, and the order of the checks and that of loading; hooks.go and charts.go have the checks.
+// finding.go collects what they find, with the place of a message in a file.
 package lint

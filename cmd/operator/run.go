@@ -8,12 +8,15 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,7 +25,6 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/plan"
-
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
@@ -380,4 +382,86 @@ func serveSecurely(
 		return http.StatusUnauthorized, "the API server rejects this token"
 	}
 	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
+}
+
+// limitMemory sets the memory limit of the container in the runtime, so that it collects garbage
+// before the kernel kills the process. A GOMEMLIMIT in the environment wins.
+func limitMemory(log *slog.Logger) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return // the runtime has read it
+	}
+	if limit := goMemoryLimit(os.DirFS("/")); limit > 0 {
+		debug.SetMemoryLimit(limit)
+		log.Debug("memory limit taken from the container", "goMemoryLimit", limit)
+	}
+}
+
+// goMemoryLimit is 90 % of the memory limit of the container, in bytes; 0 for none. The rest is for what the
+// runtime does not count: the program itself, and pages of files. In a container the root of the mount is its own
+// control group, of version 2 or of version 1, which represents no limit by a number that is near the largest.
+func goMemoryLimit(root fs.FS) int64 {
+	const percent = 90
+	for _, file := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			continue
+		}
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && limit < math.MaxInt64/2 { // "max" is no number
+			return max(0, limit/100*percent)
+		}
+	}
+	return 0
+}
+
+// logLevel is what people may change while the operator runs (J4). A change lasts until the next one, until its
+// time is over, or until the process ends: it is never written anywhere.
+type logLevel struct {
+	log   *slog.Logger
+	level *slog.LevelVar
+	usual slog.Level // of the options
+
+	mu    sync.Mutex // guards until, and is held while the level is set
+	until time.Time  // when the usual level returns; zero for a change for good
+}
+
+// List implements server.Parameters.
+func (l *logLevel) List() []view.Parameter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return []view.Parameter{{
+		Name: "log.level", Help: "log level", Choices: []string{"debug", "info", "warn", "error"},
+		Value: strings.ToLower(l.level.Level().String()), Default: strings.ToLower(l.usual.String()), Until: l.until,
+	}}
+}
+
+// Set implements server.Parameters. When the time of a change is over, it counts only if no other one has followed.
+func (l *logLevel) Set(_, value string, back time.Duration) {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(value)) // one of the choices
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = time.Time{}
+	l.change(level)
+	if back <= 0 || level == l.usual {
+		return
+	}
+	until := time.Now().Add(back)
+	l.until = until
+	time.AfterFunc(back, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.until.Equal(until) {
+			l.until = time.Time{}
+			l.change(l.usual)
+		}
+	})
+}
+
+// change sets the level and logs it. The caller holds the mutex.
+func (l *logLevel) change(level slog.Level) {
+	if was := l.level.Level(); was != level {
+		l.log.Info("parameter changed", "parameter", "log.level", "from", was, "to", level)
+		l.level.Set(level)
+	}
 }

@@ -1,5 +1,5 @@
 // Package rbac finds out which permissions the operator needs for its modules and hooks, and prints
-// them as roles (roles.go). It collects demands: those of the operator itself (demands.go), of the
+// them as roles. It collects demands: those of the operator itself (demands.go), of the
 // bindings of hooks, which are run with --config (rbac.go), and of the objects of charts (charts.go).
 // Charts are rendered by the code that deploys them, against an API server in memory, whose requests
 // show what templates look up.

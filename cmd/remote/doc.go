@@ -3,6 +3,6 @@
 //
 // A command that only shows a page is a row of server.Routes: pages.go makes it, and asking.go prints
 // what the operator has made of the page, in the format of -o. send finds the operator that a person
-// means (asksCluster): the one in the cluster of the kubeconfig (cluster.go), or the one at the debug
+// means (asksCluster): the one in the cluster of the kubeconfig, or the one at the debug
 // address or socket that is given (connect.go).
 package remote
