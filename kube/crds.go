@@ -158,14 +158,19 @@ func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err 
 // costs no request while they are. The plural is compared because another definition may serve the
 // same kind.
 func (c *Client) isServed(ctx context.Context, d crdSource) bool {
+	group, _, _ := unstructured.NestedString(d.object.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "kind")
 	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
-	for _, version := range servedKinds(d.object) {
-		found, err := c.kinds.resolve(ctx, version.apiVersion, version.name, false)
-		if err != nil || found.resource.Resource != plural {
+	versions, _, _ := unstructured.NestedSlice(d.object.Object, "spec", "versions")
+	return !slices.ContainsFunc(versions, func(v any) bool {
+		version, _ := v.(map[string]any)
+		name, _ := version["name"].(string)
+		if version["served"] != true {
 			return false
 		}
-	}
-	return true
+		found, err := c.kinds.resolve(ctx, group+"/"+name, kind, false)
+		return err != nil || found.resource.Resource != plural
+	})
 }
 
 // applyCRD writes next by server-side apply, and waits until it is established. Force takes over
@@ -238,21 +243,3 @@ func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) error {
 	}
 	return err
 }
-
-// servedKinds are the kinds that a definition makes the API server serve.
-func servedKinds(crd *unstructured.Unstructured) []servedKind {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	var kinds []servedKind
-	for _, v := range versions {
-		fields, _ := v.(map[string]any)
-		if version, ok := fields["name"].(string); ok && fields["served"] == true {
-			kinds = append(kinds, servedKind{group + "/" + version, name})
-		}
-	}
-	return kinds
-}
-
-// servedKind is a kind in one version: "stable.example.com/v1", "CronTab".
-type servedKind struct{ apiVersion, name string }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/values"
 )
 
 // objectKey names an object within a kind.
@@ -77,14 +79,9 @@ func (d *document) json() (json.RawMessage, error) {
 	if d.encoded != nil {
 		return d.encoded, nil
 	}
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(d.object.Object); err != nil {
-		return nil, err
-	}
-	d.encoded = bytes.Clone(bytes.TrimRight(buffer.Bytes(), "\n")) // the buffer holds up to twice as much
-	return d.encoded, nil
+	text, err := values.Encode(d.object.Object)
+	d.encoded = bytes.Clone(text) // the buffer holds up to twice as much
+	return d.encoded, err
 }
 
 // errFilterOfSecret replaces every error of a filter on a Secret: jq quotes the value that it fails on,

@@ -50,11 +50,8 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 
 // leader finds the Pod of the operator that leads.
 func leader(ctx context.Context, c *cli.Config) (forward.Pod, error) {
-	return forward.Search{
-		Person: c.Cluster(), Namespace: c.Namespace, Lease: cli.LeaseName,
-		Name: func(identity string) string {
-			name, _ := cli.ParseIdentity(identity)
-			return name
-		},
-	}.Leader(ctx)
+	return forward.Leader(ctx, c.Cluster(), c.Namespace, cli.LeaseName, func(identity string) string {
+		name, _ := cli.ParseIdentity(identity)
+		return name
+	})
 }

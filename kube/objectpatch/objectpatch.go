@@ -236,11 +236,11 @@ func mapOrText(field string, given json.RawMessage, into any) (err error) {
 	if len(given) > 0 {
 		err = decode(given, into)
 	}
-	if err == nil && reflect.ValueOf(into).Elem().IsNil() {
-		err = errors.New("it is missing")
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("%s: %w", field, err)
+	case reflect.ValueOf(into).Elem().IsNil():
+		return fmt.Errorf("%s is missing", field)
 	}
 	return nil
 }
