@@ -96,7 +96,7 @@ func (d *document) update(spec *Spec, seed maphash.Seed) update {
 	u.entry.uid = maphash.String(seed, string(d.object.GetUID()))
 	if spec.Filter != nil {
 		u.entry.result, u.err = spec.Filter(d.object.Object)
-		u.entry.result = exact(u.entry.result)
+		u.entry.result = bytes.Clone(u.entry.result) // a buffer may hold more
 	}
 	if u.err != nil {
 		u.entry.result, u.entry.failed = nil, true
@@ -123,14 +123,6 @@ func (d *document) update(spec *Spec, seed maphash.Seed) update {
 		u.entry.object = text
 	}
 	return u
-}
-
-// exact gives back memory that a filter's buffer holds beyond its result.
-func exact(result json.RawMessage) json.RawMessage {
-	if cap(result) > len(result)+len(result)/4+16 {
-		return bytes.Clone(result)
-	}
-	return result
 }
 
 // record is an object of a list, already cut down to what the listed parts keep of it: updates[i]

@@ -43,23 +43,20 @@ func (c *Client) WatchKinds(ctx context.Context) (unchanged func(since time.Time
 // watch watches one of the kinds. The first list, with what is in it, is no change of a definition.
 func (d *kindChanges) watch(ctx context.Context, watcher *Watcher, of kind) *Watch {
 	listed := false
-	changed := func() {
+	synced := func() {
 		if listed {
 			d.ring()
+			return
 		}
-	}
-	synced := func() {
-		if changed(); !listed {
-			listed = true
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if now := time.Now(); now.After(d.old) {
-				d.old = now
-			}
+		listed = true
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if now := time.Now(); now.After(d.old) {
+			d.old = now
 		}
 	}
 	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true}
-	w, _ := watcher.Watch(ctx, spec, func(Change) { changed() }, synced) // nothing is wrong with the spec
+	w, _ := watcher.Watch(ctx, spec, func(Change) { d.ring() }, synced) // nothing is wrong with the spec
 	return w
 }
 
