@@ -123,29 +123,31 @@ func (c *Client) withoutDuplicates(o CRDOptions, found []CRD) (kept []crdSource,
 	return kept, nil
 }
 
-// ensureCRD applies one definition unless the cluster has it, and reports whether its kinds are to be awaited. It looks at the metadata first, because definitions are large: hundreds of kilobytes
-// for each module at each reload would be read only to find that nothing is to be done.
+// ensureCRD applies one definition unless the cluster has it, and reports whether its kinds are to be awaited. It looks at
+// the metadata first, because definitions are large: hundreds of kilobytes for each module at each reload would be read
+// only to find that nothing is to be done.
 func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err error) {
+	api, next := c.dynamic.Resource(crdResource()), d.object.DeepCopy()
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return true, c.applyCRD(ctx, d, d.object)
 	case err != nil:
 		return false, err
 	case known.DeletionTimestamp != nil:
 		return false, errors.New("it is being deleted; it is created again when it is gone")
 	case known.Annotations[crdHash] == d.hash: // else its writer was killed, or gave up, before it was in use (M2)
 		return !c.isServed(ctx, d), nil
+	default:
+		// The file has changed, or another writer has taken the hash away: what is in the cluster
+		// decides what of it must stay.
+		live, err := api.Get(ctx, d.name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		keepConversion(next, live)
 	}
-	// The file has changed, or another writer has taken the hash away: what is in the cluster
-	// decides what of it must stay.
-	live, err := c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
-	if err != nil {
-		return false, err
-	}
-	next := d.object.DeepCopy()
-	keepConversion(next, live)
-	err = c.applyCRD(ctx, d, next)
+	// Force takes over fields of the file that other managers hold; fields that the file does not have stay theirs (M3).
+	_, err = api.Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "storedVersions") {
 		err = fmt.Errorf("%w; until then keep the version in the file, with served: false (M3)", plain(err))
 	}
@@ -169,13 +171,6 @@ func (c *Client) isServed(ctx context.Context, d crdSource) bool {
 		found, err := c.kinds.resolve(ctx, group+"/"+name, kind, false)
 		return err != nil || found.resource.Resource != plural
 	})
-}
-
-// applyCRD writes next by server-side apply. Force takes over
-// fields of the file that other managers hold; fields that the file does not have stay theirs (M3).
-func (c *Client) applyCRD(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
-	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
-	return err
 }
 
 // keepConversion keeps a conversion whose strategy others set at run time (M3): the apply would mix it with that of the

@@ -41,7 +41,7 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return pod.Dial(ctx, port) }
+	dial := func(context.Context, string, string) (net.Conn, error) { return pod.Dial(ctx, port) }
 	return endpoint{
 		client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
 		host:   fmt.Sprintf("localhost:%d", port), where: pod.String(), option: "the debug address of the Pod",
