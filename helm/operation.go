@@ -67,7 +67,7 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 		taken:     map[owner]bool{},
 	}
 	var err error
-	op.capabilities, op.away, err = h.kinds.Capabilities(ctx)
+	op.capabilities, op.away, err = h.kinds.Capabilities()
 	if err != nil {
 		return nil, classify(ctx, name, nil, err)
 	}

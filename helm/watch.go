@@ -19,7 +19,7 @@ import (
 // comments are the contract. The types of this interface are literals or those of Kubernetes, so
 // that neither package imports the other.
 type Watcher interface {
-	WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool)
+	WatchKinds(ctx context.Context) (unchanged func(since time.Time) bool)
 }
 
 // Presence keeps which objects of releases exist. Package kube implements it, and

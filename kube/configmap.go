@@ -113,11 +113,8 @@ func (s ConfigMapStore) api() dynamic.ResourceInterface {
 func (s ConfigMapStore) get(ctx context.Context) (object *unstructured.Unstructured, err error) {
 	object, err = s.api().Get(ctx, s.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		object, err = &unstructured.Unstructured{}, nil
-		object.SetAPIVersion("v1")
-		object.SetKind(s.kind.name)
-		object.SetNamespace(s.namespace)
-		object.SetName(s.name)
+		metadata := map[string]any{"namespace": s.namespace, "name": s.name}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": s.kind.name, "metadata": metadata}}, nil
 	}
 	return object, err
 }

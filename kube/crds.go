@@ -30,8 +30,8 @@ const (
 	crdManager = "addon-operator"
 
 	crdWidth = 8                     // definitions at the same time
-	crdLimit = time.Minute           // until new definitions must be established, and again until their kinds are served
-	crdPoll  = 20 * time.Millisecond // between two looks at one: most are established in less than that
+	crdLimit = 20 * time.Second      // until the kinds of new definitions must be served
+	crdPoll  = 50 * time.Millisecond // between two discoveries
 )
 
 // CRDOptions select the files, and the labels that are added to their definitions (chapter M).
@@ -66,7 +66,7 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, found []CRD) (wri
 	for i, d := range all {
 		group.Go(func() error {
 			if changed[i], errs[i] = c.ensureCRD(ctx, d); errs[i] != nil {
-				errs[i] = fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(errs[i]))
+				errs[i] = d.failed(errs[i])
 			}
 			return nil
 		})
@@ -75,13 +75,17 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, found []CRD) (wri
 	var fresh []crdSource
 	written = map[string]string{}
 	for i, d := range all {
-		if changed[i] {
+		if changed[i] && errs[i] == nil {
 			written[d.name] = d.file
 			fresh = append(fresh, d)
 		}
 	}
 	if len(fresh) > 0 {
-		errs = append(errs, c.awaitServed(ctx, fresh))
+		left, err := c.awaitServed(ctx, fresh)
+		for _, d := range left {
+			delete(written, d.name)
+		}
+		errs = append(errs, err)
 		c.log.Info("CRDs are installed", "crds", slices.Sorted(maps.Keys(written)))
 	}
 	return written, errors.Join(errs...)
@@ -119,63 +123,54 @@ func (c *Client) withoutDuplicates(o CRDOptions, found []CRD) (kept []crdSource,
 	return kept, nil
 }
 
-// ensureCRD applies one definition unless the cluster has it; it returns when its kind is
-// established. It looks at the metadata first, because definitions are large: hundreds of kilobytes
-// for each module at each reload would be read only to find that nothing is to be done.
+// ensureCRD applies one definition unless the cluster has it, and reports whether its kinds are to be awaited. It looks at
+// the metadata first, because definitions are large: hundreds of kilobytes for each module at each reload would be read
+// only to find that nothing is to be done.
 func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err error) {
+	api, next := c.dynamic.Resource(crdResource()), d.object.DeepCopy()
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		err := c.applyCRD(ctx, d, d.object)
-		return err == nil, err
 	case err != nil:
 		return false, err
 	case known.DeletionTimestamp != nil:
 		return false, errors.New("it is being deleted; it is created again when it is gone")
-	case known.Annotations[crdHash] == d.hash && c.isServed(ctx, d):
-		return false, nil
-	case known.Annotations[crdHash] == d.hash:
-		// Its writer was killed, or gave up, before it was in use (M2).
-		err := c.awaitEstablished(ctx, d.name)
-		return err == nil, err
+	case known.Annotations[crdHash] == d.hash: // else its writer was killed, or gave up, before it was in use (M2)
+		return !c.isServed(ctx, d), nil
+	default:
+		// The file has changed, or another writer has taken the hash away: what is in the cluster
+		// decides what of it must stay.
+		live, err := api.Get(ctx, d.name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		keepConversion(next, live)
 	}
-	// The file has changed, or another writer has taken the hash away: what is in the cluster
-	// decides what of it must stay.
-	live, err := c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
-	if err != nil {
-		return false, err
-	}
-	next := d.object.DeepCopy()
-	keepConversion(next, live)
-	err = c.applyCRD(ctx, d, next)
+	// Force takes over fields of the file that other managers hold; fields that the file does not have stay theirs (M3).
+	_, err = api.Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "storedVersions") {
 		err = fmt.Errorf("%w; until then keep the version in the file, with served: false (M3)", plain(err))
 	}
-	return err == nil, err
+	return true, err
 }
 
 // isServed reports whether the kinds of a definition are served, according to the cached discovery; that
 // costs no request while they are. The plural is compared because another definition may serve the
 // same kind.
 func (c *Client) isServed(ctx context.Context, d crdSource) bool {
+	group, _, _ := unstructured.NestedString(d.object.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "kind")
 	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
-	for _, version := range servedKinds(d.object) {
-		found, err := c.kinds.resolve(ctx, version.apiVersion, version.name, false)
-		if err != nil || found.resource.Resource != plural {
+	versions, _, _ := unstructured.NestedSlice(d.object.Object, "spec", "versions")
+	return !slices.ContainsFunc(versions, func(v any) bool {
+		version, _ := v.(map[string]any)
+		name, _ := version["name"].(string)
+		if version["served"] != true {
 			return false
 		}
-	}
-	return true
-}
-
-// applyCRD writes next by server-side apply, and waits until it is established. Force takes over
-// fields of the file that other managers hold; fields that the file does not have stay theirs (M3).
-func (c *Client) applyCRD(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
-	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
-	if err != nil {
-		return err
-	}
-	return c.awaitEstablished(ctx, d.name)
+		found, err := c.kinds.resolve(ctx, group+"/"+name, kind, false)
+		return err != nil || found.resource.Resource != plural
+	})
 }
 
 // keepConversion keeps a conversion whose strategy others set at run time (M3): the apply would mix it with that of the
@@ -195,64 +190,35 @@ func keepConversion(next, live *unstructured.Unstructured) {
 	}
 }
 
-// awaitEstablished waits for the API server to take the definition into use.
-func (c *Client) awaitEstablished(ctx context.Context, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
-		live, err := c.dynamic.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		established := false
-		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-		for _, entry := range conditions {
-			condition, _ := entry.(map[string]any)
-			switch {
-			case condition["type"] == "NamesAccepted" && condition["status"] == "False":
-				return false, fmt.Errorf("its names are refused: %v", condition["message"])
-			case condition["type"] == "Established":
-				established = condition["status"] == "True"
-			}
-		}
-		return established, nil
-	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("it is not established after %s", crdLimit)
-	}
-	return err
-}
-
-// awaitServed waits until discovery lists the kinds, which it does a moment after they are
-// established; the answer then serves the watches, too (M6). Each look is a discovery of its own,
-// because the one that is kept lacks the kinds. One that was listed once does not need to be listed
+// awaitServed waits until discovery lists the kinds, which it does a moment after the API server has taken the definitions
+// into use; the answer then serves the watches, too (M6). It returns those that are not served. Each look is a discovery of
+// its own, because the one that is kept lacks the kinds. One that was listed once does not need to be listed
 // with the others: of several API servers each has them at another time.
-func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) error {
-	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
+func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) (left []crdSource, err error) {
+	left = fresh
+	err = wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
 		if err := c.kinds.refresh(ctx); err != nil {
 			return false, err
 		}
-		fresh = slices.DeleteFunc(fresh, func(d crdSource) bool { return c.isServed(ctx, d) })
-		return len(fresh) == 0, nil
+		left = slices.DeleteFunc(left, func(d crdSource) bool { return c.isServed(ctx, d) })
+		return len(left) == 0, nil
 	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("the kinds of %s are not served %s after it was established", fresh[0].name, crdLimit)
+	if !wait.Interrupted(err) || ctx.Err() != nil {
+		return left, err
 	}
-	return err
-}
-
-// servedKinds are the kinds that a definition makes the API server serve.
-func servedKinds(crd *unstructured.Unstructured) []servedKind {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	var kinds []servedKind
-	for _, v := range versions {
-		fields, _ := v.(map[string]any)
-		if version, ok := fields["name"].(string); ok && fields["served"] == true {
-			kinds = append(kinds, servedKind{group + "/" + version, name})
+	err = fmt.Errorf("its kinds are not served after %s", crdLimit)
+	if live, errLive := c.dynamic.Resource(crdResource()).Get(ctx, left[0].name, metav1.GetOptions{}); errLive == nil {
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		for _, entry := range conditions {
+			if condition, _ := entry.(map[string]any); condition["status"] == "False" {
+				err = fmt.Errorf("%w: %v", err, condition["message"])
+			}
 		}
 	}
-	return kinds
+	return left, left[0].failed(err)
 }
 
-// servedKind is a kind in one version: "stable.example.com/v1", "CronTab".
-type servedKind struct{ apiVersion, name string }
+// failed names the definition that an error is about.
+func (d crdSource) failed(err error) error {
+	return fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(err))
+}

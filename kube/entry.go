@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/values"
 )
 
 // objectKey names an object within a kind.
@@ -77,14 +79,9 @@ func (d *document) json() (json.RawMessage, error) {
 	if d.encoded != nil {
 		return d.encoded, nil
 	}
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(d.object.Object); err != nil {
-		return nil, err
-	}
-	d.encoded = bytes.Clone(bytes.TrimRight(buffer.Bytes(), "\n")) // the buffer holds up to twice as much
-	return d.encoded, nil
+	text, err := values.Encode(d.object.Object)
+	d.encoded = bytes.Clone(text) // the buffer holds up to twice as much
+	return d.encoded, err
 }
 
 // errFilterOfSecret replaces every error of a filter on a Secret: jq quotes the value that it fails on,
@@ -99,7 +96,7 @@ func (d *document) update(spec *Spec, seed maphash.Seed) update {
 	u.entry.uid = maphash.String(seed, string(d.object.GetUID()))
 	if spec.Filter != nil {
 		u.entry.result, u.err = spec.Filter(d.object.Object)
-		u.entry.result = exact(u.entry.result)
+		u.entry.result = bytes.Clone(u.entry.result) // a buffer may hold more
 	}
 	if u.err != nil {
 		u.entry.result, u.entry.failed = nil, true
@@ -126,14 +123,6 @@ func (d *document) update(spec *Spec, seed maphash.Seed) update {
 		u.entry.object = text
 	}
 	return u
-}
-
-// exact gives back memory that a filter's buffer holds beyond its result.
-func exact(result json.RawMessage) json.RawMessage {
-	if cap(result) > len(result)+len(result)/4+16 {
-		return bytes.Clone(result)
-	}
-	return result
 }
 
 // record is an object of a list, already cut down to what the listed parts keep of it: updates[i]

@@ -197,9 +197,4 @@ func (k *kinds) missing(apiVersion, word string) error {
 }
 
 // kindLabel names a kind in messages.
-func kindLabel(apiVersion, word string) string {
-	if apiVersion == "" {
-		return word
-	}
-	return apiVersion + "/" + word
-}
+func kindLabel(apiVersion, word string) string { return strings.TrimPrefix(apiVersion+"/"+word, "/") }

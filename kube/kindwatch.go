@@ -30,57 +30,34 @@ func newKindChanges() *kindChanges { return &kindChanges{changed: make(chan stru
 
 // WatchKinds watches the definitions of kinds, CustomResourceDefinitions and APIServices, until ctx ends. unchanged
 // reports whether the kinds of the API server are surely the same as at a time, so that an answer from then is still
-// valid. It waits until the watches have listed everything, or have failed to.
-func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool) {
+// valid.
+func (c *Client) WatchKinds(ctx context.Context) (unchanged func(since time.Time) bool) {
 	services := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	var watches []*Watch
-	var begun []<-chan struct{} // closed when the first request of a watch has succeeded or failed
 	for _, of := range []kind{crdKind(), {resource: services, name: "APIService"}} {
-		w, ready := c.definitions.watch(ctx, c.watcher, of)
-		watches, begun = append(watches, w), append(begun, ready)
+		watches = append(watches, c.definitions.watch(ctx, c.watcher, of))
 	}
-	return func(ctx context.Context, since time.Time) bool {
-		for _, ready := range begun {
-			select {
-			case <-ready:
-			case <-ctx.Done():
-				return false
-			}
-		}
-		return c.definitions.quiet(watches, since)
-	}
+	return func(since time.Time) bool { return c.definitions.quiet(watches, since) }
 }
 
 // watch watches one of the kinds. The first list, with what is in it, is no change of a definition.
-func (d *kindChanges) watch(ctx context.Context, watcher *Watcher, of kind) (*Watch, <-chan struct{}) {
-	ready := make(chan struct{})
-	begun := sync.OnceFunc(func() { close(ready) })
+func (d *kindChanges) watch(ctx context.Context, watcher *Watcher, of kind) *Watch {
 	listed := false
-	changed := func() {
+	synced := func() {
 		if listed {
 			d.ring()
+			return
+		}
+		listed = true
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if now := time.Now(); now.After(d.old) {
+			d.old = now
 		}
 	}
-	synced := func() {
-		changed()
-		if !listed {
-			listed = true
-			d.mu.Lock()
-			d.age(time.Now())
-			d.mu.Unlock()
-			begun()
-		}
-	}
-	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true, failed: func(error) { begun() }}
-	w, _ := watcher.Watch(ctx, spec, func(Change) { changed() }, synced) // nothing is wrong with the spec
-	return w, ready
-}
-
-// age makes what was learned before a time old. Called with the lock.
-func (d *kindChanges) age(now time.Time) {
-	if now.After(d.old) {
-		d.old = now
-	}
+	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true}
+	w, _ := watcher.Watch(ctx, spec, func(Change) { d.ring() }, synced) // nothing is wrong with the spec
+	return w
 }
 
 func (d *kindChanges) ring() {
@@ -88,7 +65,7 @@ func (d *kindChanges) ring() {
 	defer d.mu.Unlock()
 	close(d.changed)
 	d.changed = make(chan struct{})
-	d.age(time.Now().Add(kindsSettle))
+	d.old = time.Now().Add(kindsSettle)
 }
 
 // next returns what is closed at the next change, and how long to wait for it until the next look. Take both before

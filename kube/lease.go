@@ -96,14 +96,6 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	}, nil
 }
 
-// Look reads the Lease once, before Compete: it opens the connection to the API server and
-// finds out who leads while the caller has something else to do.
-func (l *Lease) Look(ctx context.Context) {
-	if lease, err := l.api.Get(ctx, l.options.Name, metav1.GetOptions{}); err == nil {
-		l.observe(lease)
-	}
-}
-
 // Compete begins to compete for the Lease, until this replica leads or ctx ends. From then
 // on the Lease is renewed until Release; Fence.Lost is done when a renewal fails.
 // Compete is called once.

@@ -98,14 +98,12 @@ func TestOneReplicaLeadsAndTheNextTakesOverAtOnce(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
 	first := prepareReplica(t, w.Cluster, patient(namespace, "first"))
-	first.Look(t.Context())
 	first.compete(t)
 	if first.awaitLeading(t); first.Waited() {
 		t.Error("the first one waited")
 	}
 	must(t, first.write(t, "first"))
 	second := prepareReplica(t, w.Cluster, patient(namespace, "second"))
-	second.Look(t.Context())
 	second.compete(t)
 	eventually(t, "the second one waits", second.Waited)
 	eventually(t, "the follower knows its leader", func() bool { return second.Status().Holder == "first" })
@@ -188,7 +186,6 @@ func TestLeaseIsOfThePod(t *testing.T) {
 	namespace := w.Namespace(t)
 	must(t, second(w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), newLeaseObject("pod", 3600, metav1.NowMicro()), metav1.CreateOptions{})))
 	next := prepareReplica(t, w.Cluster, patient(namespace, "pod"))
-	next.Look(t.Context())
 	next.compete(t)
 	if next.awaitLeading(t); next.Waited() {
 		t.Error("it waited")

@@ -6,50 +6,20 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 )
 
-// RedirectKlog redirects the log of the Kubernetes libraries to log: their
-// information as debug, their errors as warnings, because the caller
-// that failed reports them, too, with more context. Bodies of
-// requests and answers are never logged: they hold Secrets.
+// RedirectKlog redirects the log of the Kubernetes libraries to log, as debug: the caller that failed reports an error,
+// too, with more context. V(6) has a line for each request. V(7) and above would show headers and bodies, with whole
+// Secrets among them (J9).
 //
 // The libraries' logger is global to the process: call this once, from main,
 // before the first goroutine.
 func RedirectKlog(log *slog.Logger) {
-	klog.SetSlogLogger(slog.New(lowered{log.Handler()}))
-}
-
-// lowered maps levels: error becomes warn, everything else debug.
-type lowered struct{ slog.Handler }
-
-func lower(level slog.Level) slog.Level {
-	if level >= slog.LevelError {
-		return slog.LevelWarn
-	}
-	return slog.LevelDebug
-}
-
-// mostDetailed is the level of klog's V(6): a line for each request. V(7) and above
-// show headers and bodies, with whole Secrets among them (J9).
-const mostDetailed = slog.Level(-6)
-
-func (h lowered) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= mostDetailed && h.Handler.Enabled(ctx, lower(level))
-}
-
-func (h lowered) Handle(ctx context.Context, record slog.Record) error {
-	record.Level = lower(record.Level)
-	return h.Handler.Handle(ctx, record)
-}
-
-func (h lowered) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return lowered{h.Handler.WithAttrs(attrs)}
-}
-
-func (h lowered) WithGroup(name string) slog.Handler {
-	return lowered{h.Handler.WithGroup(name)}
+	debug := funcr.New(func(_, text string) { log.Debug(text) }, funcr.Options{Verbosity: 6})
+	klog.SetLoggerWithOptions(debug, klog.ContextualLogger(true))
 }
 
 // maxWarnings is how many warnings are logged in a context of WithAbout and those that are made of it.

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -145,8 +144,7 @@ type ModuleObject struct {
 // Newer reports whether the object has changed since the other state of it was read. Versions that
 // are no numbers, and so cannot be compared, count as newer.
 func (o ModuleObject) Newer(than ModuleObject) bool {
-	order, incomparable := resourceversion.CompareResourceVersion(o.Version, than.Version)
-	return incomparable != nil || order > 0
+	return o.Version != than.Version && !Older(o.Version, than.Version)
 }
 
 // ModuleNews is what has changed of the objects. One of Listed, Set, Gone and Absent is set; All
@@ -312,9 +310,6 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 			if apierrors.IsForbidden(err) {
 				if denials++; denials < maxDenials {
 					return
-				}
-				if _, missing := m.client.kinds.resolve(ctx, of.apiVersion(), of.name, true); errors.Is(missing, errNoKind) {
-					err = missing
 				}
 			}
 			switch {

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,26 +44,13 @@ func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRe
 		return ModuleObject{}, err
 	}
 	stored, err := m.api.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: requestManager})
-	if apierrors.IsNotFound(err) {
-		return ModuleObject{}, m.missing(ctx, name, err)
+	if apierrors.IsNotFound(err) { // it, all of them, or their kind
+		err = fmt.Errorf("%w; is that the namespace of the operator, and is deploy/chart/module-crd.yaml applied?", err)
 	}
 	if err != nil {
 		return ModuleObject{}, fmt.Errorf("request at Module %s/%s: %w", m.namespace, name, err)
 	}
 	return moduleObject(stored), nil
-}
-
-// missing replaces the error of an object that was not found by one that names the missing part: the
-// kind, all objects, which points to the wrong namespace, or this object.
-func (m *ModuleObjects) missing(ctx context.Context, name string, err error) error {
-	list, listErr := m.api.List(ctx, metav1.ListOptions{Limit: 1})
-	switch {
-	case apierrors.IsNotFound(listErr):
-		return errors.New("the API server has no kind Module: apply deploy/chart/module-crd.yaml, or upgrade the chart of the operator")
-	case listErr == nil && len(list.Items) == 0:
-		return fmt.Errorf("there are no modules in namespace %s: is that the namespace of the operator, and may it write objects of kind Module?", m.namespace)
-	}
-	return fmt.Errorf("there is no module %s in namespace %s: %w", name, m.namespace, err)
 }
 
 // handledPoll is how often a request is looked at until it is handled.

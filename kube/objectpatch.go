@@ -79,6 +79,7 @@ func answered(err error) bool {
 type target struct {
 	api  dynamic.ResourceInterface
 	kind kind
+	sub  []string // the subresource, if any
 }
 
 // target finds the kind of an operation, and checks the namespace against it. It makes a request
@@ -97,7 +98,11 @@ func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error
 	case !found.namespaced && p.Namespace != "":
 		return target{}, fmt.Errorf("%s is cluster-wide: remove the namespace", found.name)
 	}
-	return target{api: c.dynamic.Resource(found.resource).Namespace(p.Namespace), kind: found}, nil
+	to := target{api: c.dynamic.Resource(found.resource).Namespace(p.Namespace), kind: found}
+	if p.Subresource != "" {
+		to.sub = []string{p.Subresource}
+	}
+	return to, nil
 }
 
 // applyObjectPatch executes one operation. A missing object, or kind, is success where the result
@@ -120,13 +125,6 @@ func needless(p objectpatch.Patch, err error) bool {
 	return errors.Is(err, errNoKind) && p.IgnoreMissingObject && !p.Creates()
 }
 
-func subresources(p objectpatch.Patch) []string {
-	if p.Subresource == "" {
-		return nil
-	}
-	return []string{p.Subresource}
-}
-
 // execute sends the requests of one operation. Only CreateOrUpdate and JQPatch read before they
 // write, and repeat both after a conflict; of a Delete, the read is for the wait.
 func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) error {
@@ -141,7 +139,7 @@ func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) er
 		return to.createOrUpdate(ctx, p)
 	case objectpatch.ServerSideApply:
 		options := metav1.ApplyOptions{FieldManager: c.config.UserAgent, Force: true}
-		_, err := to.api.Apply(ctx, p.Name, to.object(p), options, subresources(p)...)
+		_, err := to.api.Apply(ctx, p.Name, to.object(p), options, to.sub...)
 		return err
 	case objectpatch.Delete:
 		return to.deleteAndWait(ctx, p)
@@ -173,7 +171,7 @@ func (to target) object(p objectpatch.Patch) *unstructured.Unstructured {
 func (to target) create(ctx context.Context, p objectpatch.Patch) error {
 	object := to.object(p)
 	object.SetResourceVersion("")
-	_, err := to.api.Create(ctx, object, metav1.CreateOptions{}, subresources(p)...)
+	_, err := to.api.Create(ctx, object, metav1.CreateOptions{}, to.sub...)
 	return err
 }
 
@@ -193,13 +191,13 @@ func (to target) createOrUpdate(ctx context.Context, p objectpatch.Patch) error 
 		}
 		object := to.object(p)
 		object.SetResourceVersion(live.GetResourceVersion())
-		_, err = to.api.Update(ctx, object, metav1.UpdateOptions{}, subresources(p)...)
+		_, err = to.api.Update(ctx, object, metav1.UpdateOptions{}, to.sub...)
 		return err
 	})
 }
 
 func (to target) delete(ctx context.Context, p objectpatch.Patch, policy metav1.DeletionPropagation) error {
-	return to.api.Delete(ctx, p.Name, metav1.DeleteOptions{PropagationPolicy: &policy}, subresources(p)...)
+	return to.api.Delete(ctx, p.Name, metav1.DeleteOptions{PropagationPolicy: &policy}, to.sub...)
 }
 
 // deleteAndWait deletes with all dependents, and waits until the object is gone. Another object of
@@ -231,7 +229,7 @@ func (to target) deleteAndWait(ctx context.Context, p objectpatch.Patch) error {
 }
 
 func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types.PatchType) error {
-	_, err := to.api.Patch(ctx, p.Name, patchType, p.Data, metav1.PatchOptions{}, subresources(p)...)
+	_, err := to.api.Patch(ctx, p.Name, patchType, p.Data, metav1.PatchOptions{}, to.sub...)
 	return err
 }
 
@@ -240,7 +238,7 @@ func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types
 // server.
 func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
 	return retryOnConflict(func() error {
-		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)
+		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, to.sub...)
 		if err != nil {
 			return err
 		}
@@ -252,7 +250,7 @@ func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
 		if _, err := meta.Accessor(object); err != nil || object.GetName() != p.Name {
 			return errors.New("the result of jqFilter is another object, or none")
 		}
-		_, err = to.api.Update(ctx, object, metav1.UpdateOptions{}, subresources(p)...)
+		_, err = to.api.Update(ctx, object, metav1.UpdateOptions{}, to.sub...)
 		return err
 	})
 }

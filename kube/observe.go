@@ -2,9 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net"
 	"net/url"
 	"time"
 
@@ -69,27 +66,15 @@ func (unwatched) WatchFailed(string)              {}
 func (unwatched) WatchInterrupted(string, string) {}
 
 // failureKind is the error of a list or watch in one word, for a label of a metric: the words must
-// stay few. The order matters: a status of the API server, also one of a reason without a word here
-// ("server"), comes before errors of the connection.
+// stay few. The log has the error.
 func failureKind(err error) string {
-	var network net.Error
 	switch {
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return "expired"
 	case apierrors.IsForbidden(err):
 		return "forbidden"
-	case apierrors.IsUnauthorized(err):
-		return "unauthorized"
-	case apierrors.IsNotFound(err):
-		return "not-found"
-	case apierrors.IsTooManyRequests(err):
-		return "too-many-requests"
 	case apierrors.ReasonForError(err) != "":
 		return "server"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return "timeout"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
-		return "connection"
 	}
-	return "other"
+	return "connection"
 }

@@ -67,13 +67,10 @@ func (c *Client) NewReviewer() (*Reviewer, error) {
 		config = rest.CopyConfig(c.unfenced)
 	}
 	config.QPS, config.Timeout = -1, reviewTimeout // maxReviews limits them
-	tokens, err := authenticationclient.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("client for TokenReviews: %w", err)
-	}
-	access, err := authorizationclient.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("client for SubjectAccessReviews: %w", err)
+	tokens, errTokens := authenticationclient.NewForConfig(config)
+	access, errAccess := authorizationclient.NewForConfig(config)
+	if err := errors.Join(errTokens, errAccess); err != nil {
+		return nil, fmt.Errorf("clients for reviews: %w", err)
 	}
 	return newReviewer(func(ctx context.Context, token, verb, path string) (Verdict, error) {
 		who, err := tokens.TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})

@@ -57,21 +57,12 @@ func (k sourceKey) String() string {
 	if k.metadata {
 		text = "metadata of " + text
 	}
-	if k.fields != "" {
-		text += " with " + k.fields
-	}
-	if k.labels != "" {
-		text += " labelled " + k.labels
-	}
-	if k.namespace != "" {
-		text += " in namespace " + k.namespace
+	for _, part := range [][2]string{{" with ", k.fields}, {" labelled ", k.labels}, {" in namespace ", k.namespace}} {
+		if part[1] != "" {
+			text += part[0] + part[1]
+		}
 	}
 	return text
-}
-
-// gvr names the resource for metrics: "apps/v1/deployments", "v1/pods".
-func (k sourceKey) gvr() string {
-	return k.resource.GroupVersion().String() + "/" + k.resource.Resource
 }
 
 // source hands the events of one reflector of client-go to its parts; Watches of the same selection share it. It
@@ -241,7 +232,7 @@ func (s *source) note(ctx context.Context, verb string, err error) {
 				level = slog.LevelDebug
 			}
 			s.log.Log(ctx, level, "watch is interrupted, will retry", "watch", s.key.String(), "verb", verb, "err", err)
-			s.watches.WatchInterrupted(s.key.gvr(), s.key.namespace)
+			s.watches.WatchInterrupted(s.key.resource.GroupVersion().String()+"/"+s.key.resource.Resource, s.key.namespace)
 		}
 		s.watches.WatchFailed(failureKind(err))
 		s.mu.Lock()

@@ -1,10 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -87,23 +88,14 @@ type selection struct {
 func (s Spec) compile() (selection, error) {
 	objects, errObjects := labelText(s.Labels)
 	_, errNamespaces := labelText(s.NamespaceLabels)
-	selector, errFields := fields.ParseSelector(s.Fields)
-	var wrong string
-	switch {
-	case s.Kind == "":
-		wrong = "kind is missing"
-	case slices.Contains(s.Names, ""), slices.Contains(s.Namespaces, ""):
-		wrong = "an empty name is among the names or namespaces"
-	case errObjects != nil:
-		wrong = "label selector: " + errObjects.Error()
-	case errNamespaces != nil:
-		wrong = "label selector of namespaces: " + errNamespaces.Error()
-	case errFields != nil:
-		wrong = "field selector " + strconv.Quote(s.Fields) + ": " + errFields.Error()
-	default:
-		return selection{labels: objects, fields: selector.String()}, nil
+	selector, err := fields.ParseSelector(s.Fields)
+	if s.Kind == "" || slices.Contains(s.Names, "") || slices.Contains(s.Namespaces, "") {
+		err = errors.New("kind is missing, or an empty name is among the names or namespaces")
 	}
-	return selection{}, fmt.Errorf("watch %s: %s", kindLabel(s.APIVersion, s.Kind), wrong)
+	if err := cmp.Or(err, errObjects, errNamespaces); err != nil {
+		return selection{}, fmt.Errorf("watch %s: %w", kindLabel(s.APIVersion, s.Kind), err)
+	}
+	return selection{labels: objects, fields: selector.String()}, nil
 }
 
 // labelText writes a selector as the API takes it. Equal selectors give equal

@@ -119,9 +119,6 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	if w.overflowed {
 		state.Phase = TooLarge
 		state.Message = fmt.Sprintf("its objects take more than %d bytes", w.spec.Limit)
-		if w.spec.Limit >= 1<<20 {
-			state.Message = fmt.Sprintf("its objects take more than %d MiB", w.spec.Limit>>20)
-		}
 	}
 	return state, sources, w.namespaces
 }

@@ -395,8 +395,8 @@ func TestNoAPIServerAtTheStart(t *testing.T) {
 func TestWrongSpec(t *testing.T) {
 	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}}
 	for want, spec := range map[string]Spec{
-		"kind is missing": {}, "an empty name": {Kind: "Pod", Names: []string{""}}, "label selector: ": {Kind: "Pod", Labels: bad},
-		"label selector of namespaces: ": {Kind: "Pod", NamespaceLabels: bad}, `field selector "x"`: {Kind: "Pod", Fields: "x"},
+		"kind is missing": {}, "an empty name": {Kind: "Pod", Names: []string{""}}, "Maybe": {Kind: "Pod", Labels: bad},
+		"Maybe\"": {Kind: "Pod", NamespaceLabels: bad}, "can't understand 'x'": {Kind: "Pod", Fields: "x"},
 	} {
 		_, err := NewWatcher(&Client{}, nil).Watch(t.Context(), spec, nil, nil)
 		wantError(t, err, want)

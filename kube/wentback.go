@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // An API server whose etcd is restored from a backup counts its resource versions again from an older one. A watch that
@@ -52,9 +51,8 @@ func (s *source) compare(version string) error {
 	s.mu.Lock()
 	known := s.known
 	s.mu.Unlock()
-	order, incomparable := resourceversion.CompareResourceVersion(version, known)
-	if incomparable != nil || order >= 0 {
-		return nil //nolint:nilerr // what cannot be compared proves nothing
+	if !Older(version, known) { // what cannot be compared proves nothing
+		return nil
 	}
 	back := fmt.Errorf("the API server has gone back to an earlier state, as after a restore of etcd: %s were of version %s and are of %s", s.key, known, version)
 	if s.wentBack != nil {

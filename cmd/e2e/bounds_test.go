@@ -369,7 +369,7 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 	h.becomes("the state of the binding", "1", func() string {
 		return o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`)
 	})
-	h.shows("the reason", func() string { return o.body("/readyz?verbose") }, "too-large (its objects take more than 1 MiB")
+	h.shows("the reason", func() string { return o.body("/readyz?verbose") }, "too-large (its objects take more than 1048576 bytes")
 	h.setConfig(map[string]string{"one": "size: 7"}) // others go on
 	h.awaitConfigMap("one", "size", "7")
 

@@ -149,26 +149,17 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 
 // start begins to act, at once or when this replica leads. It returns early when ctx ends.
 //
-// Where the Lease has no holder, taking it must cost the start next to nothing. So the
-// Lease is looked at while files are read and hooks are asked, and what only a follower
-// needs is started only by one that has to wait. The Lease is not taken before all that
-// is read: it could not act.
+// The Lease is not taken before files are read and hooks are asked: it could not act.
 func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	if r.lease == nil {
 		defer r.started()
 		return operator.Start(ctx)
 	}
-	looked := make(chan struct{})
-	go func() {
-		r.lease.Look(ctx)
-		close(looked)
-	}()
 	err := operator.Load(ctx)
 	r.started()
 	if err != nil {
 		return err
 	}
-	<-looked
 	r.lease.Compete(ctx)
 	err = r.lead(ctx, operator)
 	if err != nil && ctx.Err() == nil {

@@ -162,7 +162,7 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return pod.Dial(ctx, port) }
+	dial := func(context.Context, string, string) (net.Conn, error) { return pod.Dial(ctx, port) }
 	return endpoint{
 		client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
 		host:   fmt.Sprintf("localhost:%d", port), where: pod.String(), option: "the debug address of the Pod",
@@ -171,11 +171,8 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 
 // leader finds the Pod of the operator that leads.
 func leader(ctx context.Context, c *cli.Config) (forward.Pod, error) {
-	return forward.Search{
-		Person: c.Cluster(), Namespace: c.Namespace, Lease: cli.LeaseName,
-		Name: func(identity string) string {
-			name, _ := cli.ParseIdentity(identity)
-			return name
-		},
-	}.Leader(ctx)
+	return forward.Leader(ctx, c.Cluster(), c.Namespace, cli.LeaseName, func(identity string) string {
+		name, _ := cli.ParseIdentity(identity)
+		return name
+	})
 }

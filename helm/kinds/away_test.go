@@ -115,7 +115,7 @@ var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Ki
 func seen(t *testing.T, s *Server) string {
 	t.Helper()
 	s.Forget()
-	c, away, err := s.Capabilities(t.Context())
+	c, away, err := s.Capabilities()
 	if err != nil {
 		t.Fatal(err)
 	}

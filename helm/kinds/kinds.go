@@ -3,7 +3,6 @@
 package kinds
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,9 +33,9 @@ const (
 // changes. It is safe for concurrent use.
 type Server struct {
 	client    *discovery.DiscoveryClient
-	unchanged func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
-	last      atomic.Pointer[answer]                          // empty: not asked yet
-	forgotten atomic.Bool                                     // the next call of Capabilities asks
+	unchanged func(since time.Time) bool // nil: the kinds are not watched
+	last      atomic.Pointer[answer]     // empty: not asked yet
+	forgotten atomic.Bool                // the next call of Capabilities asks
 
 	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer
 }
@@ -65,18 +64,17 @@ func New(cfg *rest.Config) (*Server, error) {
 // Watch makes the answers of unchanged take the place of requests: it reports whether no definition
 // of a kind has changed since a time, as far as its watches are connected. It is called before all
 // other methods.
-func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool) {
+func (s *Server) Watch(unchanged func(since time.Time) bool) {
 	s.unchanged = unchanged
 }
 
 // Capabilities returns what templates see as .Capabilities, and which APIs did not answer then: whether one of their
 // kinds exists has no answer. Kinds that appear later are seen at the next call (H11).
-func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, []*AwayError, error) {
-	fresh := func(a *answer) bool { return s.undisturbed(ctx, a) }
+func (s *Server) Capabilities() (*chartutil.Capabilities, []*AwayError, error) {
 	a := s.last.Load()
-	if !fresh(a) {
+	if !s.undisturbed(a) {
 		var err error
-		if a, err = s.ask(fresh, false); err != nil {
+		if a, err = s.ask(s.undisturbed, false); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -85,12 +83,12 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, []*
 
 // undisturbed reports whether an answer may be used without a request: no definition of a
 // kind has changed since it was requested, as far as is known.
-func (s *Server) undisturbed(ctx context.Context, a *answer) bool {
+func (s *Server) undisturbed(a *answer) bool {
 	age := maxAge
 	if s.unchanged == nil || len(a.away) > 0 {
 		age = blindAge
 	}
-	return !s.forgotten.Load() && time.Since(a.at) <= age && (s.unchanged == nil || s.unchanged(ctx, a.at))
+	return !s.forgotten.Load() && time.Since(a.at) <= age && (s.unchanged == nil || s.unchanged(a.at))
 }
 
 // Forget makes the next call of Capabilities read everything again.

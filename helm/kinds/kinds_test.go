@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -17,7 +16,7 @@ import (
 func TestCapabilities(t *testing.T) {
 	api := &aggregator{state: "gone", registered: http.StatusNotFound}
 	s := api.server(t)
-	first, _, err := s.Capabilities(t.Context())
+	first, _, err := s.Capabilities()
 	if err != nil || first.KubeVersion.Version != "v1.36.0" {
 		t.Fatalf("capabilities = %+v, %v", first, err)
 	}
@@ -28,7 +27,7 @@ func TestCapabilities(t *testing.T) {
 		var group errgroup.Group
 		for range 8 {
 			group.Go(func() error {
-				got, _, err := s.Capabilities(t.Context())
+				got, _, err := s.Capabilities()
 				if err == nil && got.APIVersions.Has("metrics.example.com/v1beta1/Thing") != shown {
 					err = errors.New("other capabilities")
 				}
@@ -43,7 +42,7 @@ func TestCapabilities(t *testing.T) {
 	want("without watches", 0, false)
 	s.age(2 * blindAge)
 	want("later", 1, false)
-	s.Watch(func(context.Context, time.Time) bool { return !changed.Load() })
+	s.Watch(func(time.Time) bool { return !changed.Load() })
 	s.age(2 * blindAge)
 	want("with watches", 0, false)
 	api.become("", http.StatusOK)
@@ -51,7 +50,7 @@ func TestCapabilities(t *testing.T) {
 	want("with another kind", 1, true)
 	api.become("broken", http.StatusOK)
 	s.Forget()
-	if _, _, err := s.Capabilities(t.Context()); err == nil {
+	if _, _, err := s.Capabilities(); err == nil {
 		t.Error("a server that is away is no error")
 	}
 }

@@ -12,54 +12,42 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// conn is a forwarded connection.
-type conn struct {
-	net.Conn
-	stop context.CancelFunc
-}
-
-// Close implements net.Conn. It ends the forwarding, too.
-func (c conn) Close() error {
-	defer c.stop()
-	return c.Conn.Close()
-}
-
-// Dial connects to a port on the loopback interface of a Pod, by a port of this machine's that is open until the connection
-// is closed. When nothing listens in the Pod, the connection ends at once, and the library logs why. The user needs the
+// Dial connects to a port on the loopback interface of a Pod, by a port of this machine's that is open until ctx
+// ends. When nothing listens in the Pod, the connection ends at once, and the library logs why. The user needs the
 // permission to create pods/portforward in the namespace.
 func (p Pod) Dial(ctx context.Context, port int) (net.Conn, error) {
-	stopped, stop := context.WithCancel(context.WithoutCancel(ctx)) // a transport ends ctx when it is connected
-	local, err := p.dial(ctx, port, stopped.Done())
+	local, err := p.forward(ctx, port)
 	if err != nil {
-		stop()
 		return nil, fmt.Errorf("forward port %d of %s: %w", port, p, err)
 	}
-	return conn{local, stop}, nil
+	return (&net.Dialer{}).DialContext(ctx, "tcp", local)
 }
 
-func (p Pod) dial(ctx context.Context, port int, stop <-chan struct{}) (net.Conn, error) {
+// forward returns the address on this machine.
+func (p Pod) forward(ctx context.Context, port int) (local string, err error) {
 	dialer, err := p.dialer()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, nil, nil)
+	here, ports := []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}
+	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, here, ports, ctx.Done(), ready, nil, nil)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	go func() { ended <- forwarder.ForwardPorts() }()
 	select {
 	case <-ready:
 	case err := <-ended:
-		return nil, err
+		return "", err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
-	ports, err := forwarder.GetPorts()
+	open, err := forwarder.GetPorts()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", ports[0].Local))
+	return fmt.Sprintf("127.0.0.1:%d", open[0].Local), nil
 }
 
 // dialer uses websockets and, when the API server or a proxy before it does not support them, SPDY.

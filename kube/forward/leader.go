@@ -30,19 +30,12 @@ func (p Pod) String() string { return "Pod " + p.Namespace + "/" + p.Name }
 // kubeconfig names a namespace.
 const usualNamespace = "addon-operator"
 
-// Search has the places where a Pod of the operator may be.
-type Search struct {
-	Person    kube.Options // whose kubeconfig names the cluster
-	Namespace string       // empty: that of the context or, when it has none, addon-operator
-	Lease     string       // by which the leader is elected
-	// Name is the name of a replica in the identity that the Lease shows.
-	Name func(identity string) string
-}
-
 // Leader finds the Pod that leads: the one that holds the Lease, which every operator in a cluster has. The Lease may
-// have expired: its holder is still the best answer, and if its Pod is gone, the error reports it.
-func (s Search) Leader(ctx context.Context) (Pod, error) {
-	config, namespace, err := kube.PersonConfig(s.Person)
+// have expired: its holder is still the best answer, and if its Pod is gone, the error reports it. An empty namespace is
+// that of the context or, when it has none, addon-operator. named is the name of a replica in the identity that the Lease
+// shows.
+func Leader(ctx context.Context, person kube.Options, namespace, leaseName string, named func(identity string) string) (Pod, error) {
+	config, usual, err := kube.PersonConfig(person)
 	if err != nil {
 		return Pod{}, err
 	}
@@ -50,18 +43,18 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 	if err != nil {
 		return Pod{}, err
 	}
-	in := cmp.Or(s.Namespace, namespace, usualNamespace)
-	lease, err := client.CoordinationV1().Leases(in).Get(ctx, s.Lease, metav1.GetOptions{})
+	in := cmp.Or(namespace, usual, usualNamespace)
+	lease, err := client.CoordinationV1().Leases(in).Get(ctx, leaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
-		return Pod{}, fmt.Errorf("no operator runs in namespace %s of %s: the Lease %s has no holder; name another namespace with --namespace", in, config.Host, s.Lease)
+		return Pod{}, fmt.Errorf("no operator runs in namespace %s of %s: the Lease %s has no holder; name another namespace with --namespace", in, config.Host, leaseName)
 	}
 	if err != nil {
 		return Pod{}, err
 	}
-	name := s.Name(*lease.Spec.HolderIdentity)
+	name := named(*lease.Spec.HolderIdentity)
 	pod, err := client.CoreV1().Pods(in).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is not a Pod there: it has ended, or runs outside the cluster; in that case use --debug-address where it runs", in, s.Lease, name)
+		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is not a Pod there: it has ended, or runs outside the cluster; in that case use --debug-address where it runs", in, leaseName, name)
 	}
 	if err != nil {
 		return Pod{}, err

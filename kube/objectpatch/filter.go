@@ -46,9 +46,6 @@ func Transform(ctx context.Context, filter *jq.Program, object map[string]any) (
 			return nil, err
 		}
 	}
-	if text == nil {
-		return nil, errNotOne
-	}
 	if err := decode(text, &next); err != nil || next == nil {
 		return nil, errNotOne
 	}

@@ -55,23 +55,12 @@ type Patch struct {
 
 // String names the operation in errors: "MergePatch Deployment d/web".
 func (p Patch) String() string {
-	name := p.Name
-	if p.Namespace != "" {
-		name = p.Namespace + "/" + name
-	}
-	text := fmt.Sprintf("%s %s %s", p.Operation, p.kindLabel(), name)
+	kind, name := strings.TrimPrefix(p.APIVersion+"/"+p.Kind, "/"), strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
+	text := fmt.Sprintf("%s %s %s", p.Operation, kind, name)
 	if p.Subresource != "" {
 		text += " (" + p.Subresource + ")"
 	}
 	return text
-}
-
-// kindLabel names the kind in messages.
-func (p Patch) kindLabel() string {
-	if p.APIVersion == "" {
-		return p.Kind
-	}
-	return p.APIVersion + "/" + p.Kind
 }
 
 // Creates reports whether the operation may create an object: all those do that have one.
@@ -236,11 +225,11 @@ func mapOrText(field string, given json.RawMessage, into any) (err error) {
 	if len(given) > 0 {
 		err = decode(given, into)
 	}
-	if err == nil && reflect.ValueOf(into).Elem().IsNil() {
-		err = errors.New("it is missing")
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("%s: %w", field, err)
+	case reflect.ValueOf(into).Elem().IsNil():
+		return fmt.Errorf("%s is missing", field)
 	}
 	return nil
 }

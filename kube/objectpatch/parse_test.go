@@ -98,7 +98,7 @@ func TestParseRefuses(t *testing.T) {
 		"two documents":     {"operation: Delete\n---\noperation: Create\n", []string{"document 1: kind is missing"}},
 		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"mergePatch is not supported by Delete"}},
 		"object is a list":  {`{"operation":"Create","object":[]}`, []string{"object"}},
-		"object is null":    {`{"operation":"Create","object":"null"}`, []string{"object: it is missing"}},
+		"object is null":    {`{"operation":"Create","object":"null"}`, []string{"object is missing"}},
 		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
 		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
 		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"}]}`, []string{"operation 0: unknown op set"}},
