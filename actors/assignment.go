@@ -59,7 +59,7 @@ type leaveDue struct{ task string }
 const leaveAgain = 5 * time.Second
 
 func newTasks(of part) *ownTasks {
-	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System, of.log), all: map[string]*assignment{}}
+	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System), all: map[string]*assignment{}}
 }
 
 // ofRelease is the task that has the release for itself; nil for none.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"addon-operator/actors/plan"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -314,7 +316,7 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 // it has not failed.
 func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
 	var s span
-	h.run, s = h.job.span(h.run, "hook run", about{hook: h.hook.Name, binding: contexts[0].Binding})
+	h.run, s = h.job.span(h.run, "hook run", attribute.String("hook", h.hook.Name), attribute.String("binding", contexts[0].Binding))
 	defer func() { s.End(err) }()
 	prepared, err := h.prepare(binding, contexts)
 	if err != nil {
@@ -466,7 +468,7 @@ func (j Job) labels(hook, binding string) []slog.Attr {
 // from running before the Synchronizations of global hooks in all queues (F14).
 func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 	run.Step("wait for Synchronization in other queues")
-	run, s := j.span(run, "wait for synchronization", about{})
+	run, s := j.span(run, "wait for synchronization")
 	defer func() { s.End(err) }()
 	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
 }

@@ -43,7 +43,7 @@ type Services struct {
 	// Plans may be nil: then there are no plans and no search for drift.
 	Plans   plan.Helm
 	Metrics *Metrics
-	// Tracer makes spans of what the operator does; nil for none.
+	// Tracer makes spans of what the operator does; nil for one that does nothing.
 	Tracer trace.Tracer
 	// WriteContext is the context of what Helm does. It is done when Helm must stop writing at once: at the
 	// end of the grace period. Cancelling a task does not stop Helm in the middle.
