@@ -28,7 +28,6 @@ type application struct {
 // about to change.
 type ownValues struct {
 	part
-	unfinished *Unfinished // of the owner
 
 	section  *values.Section
 	applying *application  // waits for ConfigSaved; nil when none does
@@ -163,15 +162,14 @@ func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged b
 	v.commit(ctx, a, flagsChanged)
 }
 
-// commit makes the result the section, and answers the run. From now on the run may not repeat the
-// hook (D26), so the commit is noted in unfinished before the answer is sent.
+// commit makes the result the section, and answers the run. From then on the run does not repeat the
+// hook (D26).
 func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) {
 	changed := a.next.Checksum() != v.section.Checksum() // D27
 	_, _, flags, _ := v.self.patches(a.msg.Result)
 	a.msg.Cause.Detail += changedPaths(a.next, v.section, flags)
 	v.set(a.next)
 	flags.configChanged = flagsChanged
-	v.unfinished.Commit(a.msg.Origin.Task)
 	now := v.self.known()
 	now.Changed = changed
 	v.program.Send(a.from, handed{Known: now})
@@ -195,7 +193,6 @@ func changedPaths(after, before *values.Section, flags flagChanges) string {
 
 // refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.
 func (v *ownValues) refuse(a application, err error) {
-	v.unfinished.End(a.msg.Origin.Task)
 	v.program.Send(a.from, handed{Known: v.self.known(), Err: err})
 }
 

@@ -44,11 +44,10 @@ type assignment struct {
 // ownTasks are the tasks of an owner that have begun and not ended, and their runs.
 type ownTasks struct {
 	part
-	runs       *supervisor.Runs
-	unfinished *Unfinished            // of the owner
-	over       func(messages.Task)    // called at the end of each task
-	all        map[string]*assignment // by ID
-	next       *assignment            // waits until the one that has the release has ended
+	runs *supervisor.Runs
+	over func(messages.Task)    // called at the end of each task
+	all  map[string]*assignment // by ID
+	next *assignment            // waits until the one that has the release has ended
 }
 
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
@@ -59,8 +58,8 @@ type leaveDue struct{ task string }
 
 const leaveAgain = 5 * time.Second
 
-func newTasks(of part, unfinished *Unfinished) *ownTasks {
-	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished, all: map[string]*assignment{}}
+func newTasks(of part) *ownTasks {
+	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System), all: map[string]*assignment{}}
 }
 
 // ofRelease is the task that has the release for itself; nil for none.
@@ -148,7 +147,7 @@ func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 }
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
-// leaves the queue. An attempt first finishes what an earlier one has left (D26).
+// leaves the queue.
 func (o *ownTasks) start(ctx actor.Context, t *assignment) {
 	if t.Task.Held {
 		if held := o.all[t.Task.ID]; held != nil && o.runs.Resume(t.Task.ID) {
@@ -184,7 +183,7 @@ func (o *ownTasks) start(ctx actor.Context, t *assignment) {
 				t.leaving.Stop()
 			}
 			o.freeSlot(t)
-			o.dropEffects(t.Task)
+			o.dropEffects(t.Due)
 			if !t.out && !t.held {
 				taskEnded(ctx, t.Task, t.queue)
 			}
@@ -205,9 +204,6 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 			if err := a.Refresh(run); err != nil { // that may have taken a while
 				return nil, err
 			}
-		}
-		if err := a.GoOn(run); err != nil {
-			return nil, err
 		}
 		return a.work(run)
 	}
@@ -315,9 +311,11 @@ func (o *ownTasks) retryNow() {
 
 // dropEffects gives up what an ended task has left unfinished. A Synchronization among it has to
 // end at the monitors, or they would hold back the events of its binding without end (C40).
-func (o *ownTasks) dropEffects(t messages.Task) {
-	for _, s := range o.unfinished.Drop(t.ID) {
-		o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: s})
+func (o *ownTasks) dropEffects(due map[step]effects) {
+	for _, e := range due {
+		if e.synchronization.Run != 0 {
+			o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: e.synchronization})
+		}
 	}
 }
 

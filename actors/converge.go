@@ -45,7 +45,7 @@ func newConverge(ctx context.Context, p *program, b initialConverge) actor.Actor
 // assembled makes a converge of its parts. Tests pass parts in a state that only many messages
 // would reach.
 func assembled(ctx context.Context, p *program, known *catalog, all *reloads) *converge {
-	runs := supervisor.NewRuns(p.System, p.Log)
+	runs := supervisor.NewRuns(p.System)
 	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
 	return c
 }

@@ -16,6 +16,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
@@ -304,7 +305,7 @@ func (h *healer) publish(ctx actor.Context) {
 	}
 	slices.Sort(status.Incomplete) // a few of hundreds
 	watch, shown := h.program.ReleaseWatch, h.shown
-	h.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
+	h.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
 		s := status
 		s.Releases = map[string]view.ReleaseHealth{}
 		s.Monitored = func() map[string][]view.MonitoredObject { return monitored(shown) }
@@ -317,7 +318,7 @@ func (h *healer) publish(ctx actor.Context) {
 			}
 		}
 		return s
-	})
+	}))
 }
 
 // monitored are the objects of releases, sorted, because Helm's order of installation says nothing to people.

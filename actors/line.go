@@ -126,12 +126,12 @@ func (l *line) count() (triggers int, many map[string]int) {
 		if !ok || !carriesTriggers(t) {
 			continue
 		}
-		triggers += w.Carried()
-		if w.Carried() > crowd {
+		triggers += len(w.Triggers)
+		if len(w.Triggers) > crowd {
 			if many == nil {
 				many = map[string]int{}
 			}
-			many[w.Hook] += w.Carried()
+			many[w.Hook] += len(w.Triggers)
 		}
 	}
 	return triggers, many

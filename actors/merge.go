@@ -25,7 +25,7 @@ const (
 // carriesTriggers reports whether a task runs a hook for events or ticks, to which others can be added.
 func carriesTriggers(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
-	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && w.Carried() > 0
+	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && len(w.Triggers) > 0
 }
 
 // mergeable reports whether two tasks can be one: they are for the same hook of the same owner,
@@ -48,17 +48,63 @@ func (p *program) MergeIntoWaiting(waiting []messages.Task, t messages.Task) []m
 		return append(waiting, t)
 	}
 	all, _ := waiting[i].Work.(messages.RunHook)
-	for _, b := range w.Resync {
-		all = withResync(all, b)
-	}
 	for _, trigger := range w.Triggers {
 		all = withTrigger(all, trigger)
 	}
-	all, dropped := limited(all, maxTriggers, maxWaiting, held)
+	bytes := 0
+	for _, trigger := range all.Triggers {
+		bytes += held(trigger)
+	}
+	if len(all.Triggers) > maxTriggers || bytes > maxWaiting {
+		all = p.Runs.relieved(waiting[i], all)
+	}
 	waiting[i].Work = all
-	p.Runs.Overflowed(waiting[i], dropped)
 	return waiting
 }
+
+// held is what a trigger holds in memory while it waits, in bytes. Snapshots are not among it: they
+// are taken when the hook runs.
+func held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
+
+// relieved is w with less: a Synchronization in place of the events of each binding that has several, which shows all
+// objects as they are when the hook runs, and of each group the last trigger, which says as much as all of them (C42).
+// Protocol v0 has no Synchronization: the older half goes. A single event and ticks stay, so there may still be too
+// much. What was dropped is reported (P5). Actors and runs call it; messages share triggers, so it copies.
+func (s *Shared) relieved(task messages.Task, w messages.RunHook) messages.RunHook {
+	events, last, shown := map[int]int{}, map[string]int{}, map[int]bool{}
+	for i, t := range w.Triggers {
+		if last[t.Context.GroupName] = i; isEvent(t) {
+			events[t.Index]++
+		}
+	}
+	var kept []messages.Trigger
+	for i, t := range w.Triggers {
+		switch {
+		case isEvent(t) && events[t.Index] > 1:
+			if !shown[t.Index] {
+				shown[t.Index] = true
+				t.Context = hooks.Context{Binding: t.Context.Binding, Type: hooks.TypeSynchronization}
+				kept = append(kept, t)
+			}
+		case t.Context.Type == hooks.TypeGroup && last[t.Context.GroupName] != i:
+		case t.Context.Resource != nil && i < len(w.Triggers)/2:
+		default:
+			kept = append(kept, t)
+		}
+	}
+	if dropped := len(w.Triggers) - len(kept); dropped > 0 {
+		const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
+		s.Metrics.Queues.Overflowed(task.Queue, w.Hook)
+		s.Log.Warn(what, "owner", task.Owner, "hook", w.Hook, "queue", task.Queue, "events", dropped)
+		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", w.Hook, task.Queue, what)})
+	}
+	w.Triggers = kept
+	return w
+}
+
+// isEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a
+// group are none, because the last of them says as much; those of protocol v0 have no type.
+func isEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent }
 
 // withTrigger adds a trigger, unless something that waits already stands for it.
 func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
@@ -69,7 +115,7 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 		return w
 	case t.Context.Type == hooks.TypeGroup && last >= 0 && w.Triggers[last].Context.Type == hooks.TypeGroup && same(w.Triggers[last]): // C42
 		return w
-	case isEvent(t) && slices.ContainsFunc(w.Resync, func(b messages.KubernetesBinding) bool { return b.Index == t.Index }):
+	case isEvent(t) && slices.ContainsFunc(w.Triggers, func(o messages.Trigger) bool { return same(o) && o.Context.Type == hooks.TypeSynchronization }):
 		return w // the Synchronization has not begun: it will show the object as it is now, or newer
 	}
 	w.Triggers = append(w.Triggers, t)

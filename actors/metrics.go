@@ -490,7 +490,7 @@ func (q queueMetrics) TaskStarted(t messages.Task) {
 	hook := t.Hook()
 	work, _ := t.Work.(messages.RunHook)
 	q.wait.WithLabelValues(messages.ModuleOf(t.Owner), hook, bindingLabels(t), t.Queue).Add(seconds(t.QueuedAt))
-	if work.Carried() > 1 {
+	if len(work.Triggers) > 1 {
 		q.compactions.WithLabelValues(t.Queue, hook).Inc()
 	}
 }
@@ -501,13 +501,10 @@ func (q queueMetrics) Overflowed(queue, hook string) {
 }
 
 // bindingOf is the name of the first binding that a task runs a hook for; empty for tasks that run
-// no hook. A RunHook task without triggers has a Synchronization to repeat (Resync).
+// no hook.
 func bindingLabels(t messages.Task) string {
 	switch w := t.Work.(type) {
 	case messages.RunHook:
-		if len(w.Resync) > 0 {
-			return w.Resync[0].Name
-		}
 		return w.Triggers[0].Context.Binding
 	case messages.SynchronizeHook:
 		return w.Names[0]

@@ -140,8 +140,8 @@ func (l *live) actors() func(scrape) {
 				s.emit(count, float64(all.Count[state]), kind, state)
 			}
 			s.emit(length, float64(all.Messages), kind)
-			s.emit(restarts, float64(all.Restarts), kind)
 		}
+		s.emit(restarts, float64(s.Actors.Restarts()), "worker")
 	}
 }
 

@@ -319,9 +319,6 @@ type owner struct {
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
 	limits     limits
-	// unfinished are effects of hooks that were committed but not written to the cluster yet. They
-	// survive the attempt, so that a retry writes them without running the hook again (D26).
-	unfinished *Unfinished
 
 	tasks  *ownTasks
 	hooks  *ownHooks
@@ -337,9 +334,9 @@ type part struct {
 }
 
 func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
-	of, unfinished := part{self, p, name, log}, &Unfinished{}
-	tasks := newTasks(of, unfinished)
-	o := &owner{part: of, workingDir: workingDir, unfinished: unfinished, tasks: tasks, hooks: newOwnHooks(of, tasks), values: &ownValues{part: of, section: section, unfinished: unfinished}}
+	of := part{self, p, name, log}
+	tasks := newTasks(of)
+	o := &owner{part: of, workingDir: workingDir, tasks: tasks, hooks: newOwnHooks(of, tasks), values: &ownValues{part: of, section: section}}
 	// the two parts need each other: hooks cancels tasks, and the end of a task allows its
 	// Synchronization to be queued again
 	tasks.over = o.hooks.unqueued
@@ -377,17 +374,16 @@ func (o *owner) receive(ctx actor.Context) bool {
 	return true
 }
 
-// reset forgets what belongs to an enabled module only (E11): its hooks, the patches that they
-// saved, and effects that were still due.
+// reset forgets what belongs to an enabled module only (E11): its hooks, and the patches that they
+// saved.
 func (o *owner) reset() {
 	o.hooks.reset()
 	o.values.section = o.values.section.WithoutPatches()
-	o.unfinished.Clear()
 }
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) Job {
-	return Job{Shared: o.program.Runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished}
+	return Job{Shared: o.program.Runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &known{}, Log: o.log, Limits: &o.limits, Due: map[step]effects{}}
 }
 
 // known is the immutable value that an owner hands over to a run before each attempt and with each

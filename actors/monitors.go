@@ -16,6 +16,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // monitors owns the watches of all kubernetes bindings. It starts them when a hook asks
@@ -361,14 +362,14 @@ func (m *monitors) publish(ctx actor.Context) {
 	for key, mon := range m.watches {
 		all = append(all, mon.live(key))
 	}
-	m.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
+	m.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
 		s := view.MonitorsStatus{Waiting: waiting, Snapshots: all.snapshots}
 		for _, b := range all {
 			s.Bindings = append(s.Bindings, b.state())
 		}
 		slices.SortFunc(s.Bindings, compareBindings)
 		return s
-	})
+	}))
 }
 
 // liveBindings are those of all hooks.

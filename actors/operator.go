@@ -335,12 +335,12 @@ func (o *operator) shutDown(ctx actor.Context) {
 
 func (o *operator) publish(ctx actor.Context) {
 	stopping, leadership := o.stopping, o.program.Leadership
-	o.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
+	o.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
 		status := view.OperatorStatus{Stopping: stopping}
 		if leadership != nil {
 			now := leadership()
 			status.Leadership = &now
 		}
 		return status
-	})
+	}))
 }

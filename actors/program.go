@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
+	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/semaphore"
 
 	"addon-operator/actors/plan"
@@ -53,6 +54,9 @@ type program struct {
 func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
+	}
+	if w.Tracer == nil {
+		w.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
 	p.Runs = newShared(w.Services, p.Notify)

@@ -57,11 +57,12 @@ func lined(waiting []messages.Task) string {
 	for _, t := range waiting {
 		text := []string{t.ID}
 		w, _ := t.Work.(messages.RunHook)
-		for _, b := range w.Resync {
-			text = append(text, "all-"+b.Name)
-		}
 		for _, trigger := range w.Triggers {
-			text = append(text, trigger.Context.Binding)
+			name := trigger.Context.Binding
+			if trigger.Context.Type == hooks.TypeSynchronization {
+				name = "all-" + name
+			}
+			text = append(text, name)
 		}
 		all = append(all, strings.Join(text, " "))
 	}
@@ -116,8 +117,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// P5: beyond a number or size of events that wait, those of the binding with the largest part
-// are dropped, and a Synchronization of it is due instead; until then no more of them are kept.
+// P5: beyond a number or size of events that wait, those of each binding with several
+// are dropped, and a Synchronization is in their place; until it runs no more of them are kept.
 func TestWaitingIsLimited(t *testing.T) {
 	p, told := quiet()
 	var waiting []messages.Task
@@ -126,14 +127,14 @@ func TestWaitingIsLimited(t *testing.T) {
 	for i := range maxTriggers - 1 {
 		add(event(fmt.Sprint(i), "dns", "a.sh", "many"))
 	}
-	if n := waiting[0].Work.(messages.RunHook).Carried(); n != maxTriggers || len(told.notices) != 0 {
+	if n := len(waiting[0].Work.(messages.RunHook).Triggers); n != maxTriggers || len(told.notices) != 0 {
 		t.Fatalf("%d triggers, told %v", n, told.notices)
 	}
 	for range 5 {
 		add(event("late", "dns", "a.sh", "many"))
 	}
 	add(tick("s", "dns", "a.sh", "cron", 0))
-	if got, want := lined(waiting), "rare all-many rare cron"; got != want {
+	if got, want := lined(waiting), "rare rare all-many cron"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(told.notices) != 1 {
@@ -166,36 +167,23 @@ func TestWaitingIsLimited(t *testing.T) {
 	}
 }
 
-// P5, C20: protocol v0 has no Synchronization: each object keeps its last event, then the
-// oldest go. Each trigger has a run of its own.
+// P5, C20: protocol v0 has no Synchronization: the older half of the events goes. Each trigger has a run of its own.
 func TestWaitingOfProtocolV0(t *testing.T) {
 	p, told := quiet()
-	var waiting []messages.Task
-	for range maxTriggers {
-		waiting = p.MergeIntoWaiting(waiting, old("v", "a.sh", "x", hooks.Modified))
-	}
-	waiting = p.MergeIntoWaiting(waiting, old("w", "a.sh", "x", hooks.Deleted))
-	if w := waiting[0].Work.(messages.RunHook); len(w.Triggers) != 1 || w.Triggers[0].Context.WatchEvent != hooks.Deleted {
-		t.Errorf("got %q", lined(waiting))
-	}
+	waiting := []messages.Task{tick("t", "dns", "a.sh", "cron", 0)}
 	for i := range maxTriggers {
 		waiting = p.MergeIntoWaiting(waiting, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
 	}
 	w := waiting[0].Work.(messages.RunHook)
-	if len(w.Triggers) != maxTriggers || w.Triggers[0].Context.Resource.Name != "0" || len(told.notices) != 1 {
-		t.Errorf("%d triggers, the first for %s, told %v", len(w.Triggers), w.Triggers[0].Context.Resource.Name, told.notices)
+	if len(w.Triggers) != 1+maxTriggers-(maxTriggers/2-1) || w.Triggers[0].Binding != hooks.OnSchedule || len(told.notices) != 1 {
+		t.Errorf("%d triggers, told %v", len(w.Triggers), told.notices)
 	}
-	// A tick that came before them stays, and is no reason to keep them.
-	ticked := []messages.Task{tick("t", "dns", "a.sh", "cron", 0)}
-	for i := range 2 * maxTriggers {
-		ticked = p.MergeIntoWaiting(ticked, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
-	}
-	if all := ticked[0].Work.(messages.RunHook).Triggers; len(all) != maxTriggers || all[0].Binding != hooks.OnSchedule || all[1].Context.Resource.Name != fmt.Sprint(maxTriggers+1) {
-		t.Errorf("%d triggers wait behind a tick, want %d", len(all), maxTriggers)
-	}
+	w.Triggers = w.Triggers[1:]
+	waiting[0].Work = w
+	first := maxTriggers/2 - 1
 	for i := range 3 {
 		now, rest, more := firstRun(waiting[0])
-		if got := now.Work.(messages.RunHook).Triggers; len(got) != 1 || got[0].Context.Resource.Name != fmt.Sprint(i) || !more {
+		if got := now.Work.(messages.RunHook).Triggers; len(got) != 1 || got[0].Context.Resource.Name != fmt.Sprint(first+i) || !more {
 			t.Fatalf("run %d serves %v", i, got)
 		}
 		waiting[0] = rest

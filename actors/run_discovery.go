@@ -72,7 +72,7 @@ type ReloadJob struct{ Job }
 // out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
 // it is then.
 func (j ReloadJob) Discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
-	run, s := j.span(run, "discovery", about{})
+	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	run.Step("find modules")
 	r, err := j.refresh(run, d.Tree, d.Before)
@@ -120,7 +120,7 @@ func (j ReloadJob) Discover(run *supervisor.Run, d discovery) (_ discovery, err 
 // AskScripts is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
 // in force.
 func (j ReloadJob) AskScripts(run *supervisor.Run, d discovery) (_ discovery, err error) {
-	run, s := j.span(run, "discovery", about{})
+	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	if err := d.askGlobal(run); err != nil {
 		return d, err
@@ -217,11 +217,11 @@ func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (char
 
 // EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
 func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
-	run, s := j.span(run, "enabled script", about{module: m.Name})
-	defer func() { s.End(err) }()
-	run.Step("enabled script of %s", m.Name)
 	of := j.Job
 	of.Owner = m.Name
+	run, s := of.span(run, "enabled script")
+	defer func() { s.End(err) }()
+	run.Step("enabled script of %s", m.Name)
 	own, err := sectionOf(run, m.Name)
 	if err != nil {
 		return answer, err
@@ -248,7 +248,7 @@ func sameModules(a, b *addons.Tree) bool {
 // parallel, Width of them at a time. To each module it acts like a queue: it sends ExecuteTask and
 // waits for TaskDone. It ends when all of them have ended or are parked.
 func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
-	run, s := j.span(run, "modules in parallel", about{})
+	run, s := j.span(run, "modules in parallel")
 	defer func() { s.End(err) }()
 	run.Step("%s, %d in parallel", view.Count(len(names), "module"), j.Width)
 	var group errgroup.Group

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"addon-operator/actors/plan"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -27,10 +29,12 @@ type Job struct {
 	Task       messages.Task
 	// Known is what the owner has handed over last. The owner writes it before an attempt begins,
 	// the run with each answer; nil for converge, which hands over nothing.
-	Known      *known
-	Log        *slog.Logger
-	Limits     *limits     // of the owner
-	Unfinished *Unfinished // of the owner
+	Known  *known
+	Log    *slog.Logger
+	Limits *limits // of the owner
+	// Due are effects that failed attempts at the task have left. Attempts follow one another, and the owner reads it
+	// after the last one.
+	Due map[step]effects
 }
 
 // hookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy
@@ -44,71 +48,48 @@ type hookJob struct {
 // Hook is the part of the job that runs a hook.
 func (j Job) Hook(run *supervisor.Run, hook hooks.Hook) hookJob { return hookJob{j, run, hook} }
 
-// Run is the work of a RunHook task. Synchronizations that replace events come first; each
-// has a run of its own (C41).
-func (h hookJob) Run(w messages.RunHook) error {
-	if _, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, triggersStep(w.Binding)); done {
-		return nil
-	}
-	for _, b := range w.Resync {
-		if b.Index >= len(h.hook.Config.Kubernetes) || h.hook.Config.Kubernetes[b.Index].Name != b.Name {
-			continue // the module was disabled and enabled, with another hook; its start has synchronized it
-		}
-		work := messages.SynchronizeHook{Hook: h.hook.Name, Bindings: []int{b.Index}, Names: []string{b.Name}, Again: true, Instead: true}
-		if err := h.Synchronize(work); err != nil {
-			return err
-		}
-	}
-	if len(w.Triggers) == 0 {
-		return nil
-	}
-	var left messages.RunHook
-	err := h.alone(func() (err error) {
-		left, err = h.serve(w)
-		return err
-	})
-	if err != nil || left.Hook == "" {
-		return err
-	}
-	return h.Run(left) // with fewer triggers, and a Synchronization for those that are gone
-}
+// Run is the work of a RunHook task.
+func (h hookJob) Run(w messages.RunHook) error { return h.alone(func() error { return h.serve(w) }) }
 
-// serve runs the hook for its triggers. If they carry too much, it returns the work that is left instead.
-func (h hookJob) serve(w messages.RunHook) (left messages.RunHook, err error) {
+// serve runs the hook for its triggers.
+func (h hookJob) serve(w messages.RunHook) error {
+	e := effects{step: step{h.hook.Name, string(w.Binding)}}
+	if left, due := h.job.Due[e.step]; due {
+		return h.finish(left)
+	}
 	snapshots, err := h.snapshotsFor(w.Triggers)
 	if waiting, ok := errors.AsType[*waitingError](err); ok {
 		h.skip(w, err, waiting.resync)
-		return left, nil
+		return nil
 	}
 	if err != nil {
-		return left, err
+		return err
 	}
-	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
-	done := len(w.Resync) // they have run above
-	w, dropped := limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
-	if len(dropped) > 0 {
-		h.job.Overflowed(h.job.Task, dropped)
-		w.Resync = w.Resync[done:]
-		return w, nil
+	if len(w.Triggers) > 1 && inFile(w.Triggers, snapshots) > maxContexts {
+		w = h.job.relieved(h.job.Task, w)
 	}
-	return left, h.execute(w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: h.hook, step: triggersStep(w.Binding)})
+	all := contexts(w.Triggers, snapshots)
+	if len(all) == 0 {
+		return nil
+	}
+	return h.execute(w.Binding, all, w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes, e)
 }
 
-// inFile returns how many bytes a context takes in BINDING_CONTEXT_PATH.
-func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
+// inFile is how many bytes triggers take in BINDING_CONTEXT_PATH.
+func inFile(triggers []messages.Trigger, snapshots messages.Snapshots) (sum int) {
 	sizes := map[string]int{}
 	for _, b := range snapshots.Bindings {
 		for _, o := range b.Objects {
 			sizes[b.Name] += len(o.Object) + len(o.FilterResult)
 		}
 	}
-	return func(t messages.Trigger) int {
-		n := held(t)
+	for _, t := range triggers {
+		sum += held(t)
 		for _, name := range t.Snapshots {
-			n += sizes[name]
+			sum += sizes[name]
 		}
-		return n
 	}
+	return sum
 }
 
 // skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
@@ -156,17 +137,27 @@ func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 // snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35). Without such
 // a trigger it asks nothing: a hook need not wait for bindings whose objects it is not shown.
 func (h hookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, error) {
-	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
+	shows := func(t messages.Trigger) bool {
+		return len(t.Snapshots) > 0 || t.Context.Type == hooks.TypeSynchronization
+	}
+	if !slices.ContainsFunc(triggers, shows) {
 		return messages.Snapshots{}, nil
 	}
 	return h.snapshots(messages.Synchronization{})
 }
 
-// contexts completes the triggers with snapshots, which they share.
+// contexts completes the triggers with snapshots, which they share. A Synchronization in place of events shows its binding,
+// unless the module was disabled and enabled since, with another hook: then the start has shown what there is.
 func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks.Context {
 	list := make([]hooks.Context, 0, len(triggers))
 	for _, t := range triggers {
 		c := t.Context
+		if c.Type == hooks.TypeSynchronization {
+			if t.Index >= len(snapshots.Bindings) || snapshots.Bindings[t.Index].Name != c.Binding {
+				continue
+			}
+			c.Objects = snapshots.Bindings[t.Index].Objects
+		}
 		c.Snapshots = pick(snapshots, t.Snapshots)
 		list = append(list, c)
 	}
@@ -230,23 +221,27 @@ func (e *waitingError) Error() string { return e.reason }
 // monitors hold the events until SynchronizationEnded, so every way out sends it, unless a retry continues this very
 // Synchronization.
 func (h hookJob) Synchronize(w messages.SynchronizeHook) error {
-	if e, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, synchronizationStep(w)); done {
-		h.synchronized(w, e)
-		return nil
-	}
 	return h.alone(func() error { return h.synchronize(w) })
 }
 
 // synchronize is Synchronize for a hook that is not running.
 func (h hookJob) synchronize(w messages.SynchronizeHook) error {
+	e := effects{step: step{h.hook.Name, fmt.Sprint("Synchronization ", w.Bindings)}}
+	if left, due := h.job.Due[e.step]; due {
+		err := h.finish(left)
+		if err == nil {
+			h.synchronized(w, left)
+		}
+		return err
+	}
 	synchronization := messages.Synchronization{Run: h.job.shows.Add(1)}
 	for _, i := range w.Bindings {
 		synchronization.Bindings = append(synchronization.Bindings, bindingKey(h.hook, i))
 	}
-	e := effects{hook: h.hook, step: synchronizationStep(w), synchronization: synchronization}
+	e.synchronization = synchronization
 	opened := false
 	defer func() {
-		if _, due := h.job.Unfinished.due(h.job.Task.ID); !opened && !due { // else the next attempt goes on, and its events stay held
+		if _, due := h.job.Due[e.step]; !opened && !due { // else the next attempt goes on, and its events stay held
 			h.run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: synchronization})
 		}
 	}()
@@ -264,7 +259,6 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 		e.shown = append(e.shown, messages.Shown{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
 	}
 	first := h.hook.Config.Kubernetes[w.Bindings[0]]
-	e.allowFailure = first.AllowFailure
 	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return h.hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
 		h.job.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
@@ -276,19 +270,13 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 			return err
 		}
 		if err != nil {
-			h.job.Unfinished.End(h.job.Task.ID)
-			h.allowed(first.Name, err)
+			delete(h.job.Due, e.step)
+			h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", first.Name, "err", err)
 		}
 	}
 	opened = true
 	h.synchronized(w, e)
 	return nil
-}
-
-// allowed logs that a Synchronization has failed and that its binding allows it. The owner logs
-// only failures of tasks, and a Synchronization may be a part of a module run.
-func (h hookJob) allowed(binding string, err error) {
-	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
 }
 
 // synchronized ends a Synchronization that has succeeded: events go through that the hook has not seen.
@@ -328,7 +316,7 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 // it has not failed.
 func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
 	var s span
-	h.run, s = h.job.span(h.run, "hook run", about{hook: h.hook.Name, binding: contexts[0].Binding})
+	h.run, s = h.job.span(h.run, "hook run", attribute.String("hook", h.hook.Name), attribute.String("binding", contexts[0].Binding))
 	defer func() { s.End(err) }()
 	prepared, err := h.prepare(binding, contexts)
 	if err != nil {
@@ -365,7 +353,6 @@ func (h hookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, err)
 	}
 	e.metrics = result.Metrics
-	h.job.Unfinished.begin(h.job.Task.ID, e)
 	err = h.job.ask(h.run, messages.ApplyHookResult{
 		Hook: h.hook.Name, Binding: binding, Triggers: triggers,
 		Cause:  messages.By(messages.ByHook, h.hook.Name, h.job.Task.Cause).In(traceOf(h.run)),
@@ -374,11 +361,7 @@ func (h hookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 	if err != nil {
 		return err
 	}
-	if err := h.finish(e); err != nil {
-		return err
-	}
-	h.job.Unfinished.End(h.job.Task.ID)
-	return nil
+	return h.finish(e)
 }
 
 // objectPatches parses the whole file before any of it has an effect (K1).
@@ -485,7 +468,7 @@ func (j Job) labels(hook, binding string) []slog.Attr {
 // from running before the Synchronizations of global hooks in all queues (F14).
 func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 	run.Step("wait for Synchronization in other queues")
-	run, s := j.span(run, "wait for synchronization", about{})
+	run, s := j.span(run, "wait for synchronization")
 	defer func() { s.End(err) }()
 	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
 }
@@ -493,120 +476,6 @@ func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 // maxContexts bounds the bytes of BINDING_CONTEXT_PATH when there are several contexts,
 // each of which repeats the snapshots it asked for.
 const maxContexts = 32 << 20
-
-// overflow is what was dropped to keep within the limits.
-type overflow struct {
-	Binding string
-	Events  int
-	Lost    bool // nothing replaces them (protocol v0)
-}
-
-// withResync drops the events of a binding; a Synchronization stands for them. The triggers of w
-// are not changed, but copied: messages share them.
-func withResync(w messages.RunHook, b messages.KubernetesBinding) messages.RunHook {
-	if !slices.Contains(w.Resync, b) {
-		w.Resync = append(slices.Clip(w.Resync), b)
-	}
-	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(t messages.Trigger) bool { return isEvent(t) && t.Index == b.Index })
-	return w
-}
-
-// isEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a
-// group are none, because the last of them says as much; those of protocol v0 have no type.
-func isEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent }
-
-// held is what a trigger holds in memory while it waits, in bytes. Snapshots are not among it: they
-// are taken when the hook runs.
-func held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
-
-// limited drops triggers when there are more than count, or they take more bytes by size. Of a group all but the last one
-// go (C42), and the events of each binding that has several: a Synchronization replaces them. Protocol v0 has no
-// Synchronization: an object keeps its last event, and then the oldest events go.
-//
-// It is used twice: for what waits in a queue, by Held, and for what goes into the file of a run,
-// in which each context repeats its snapshots. What is left may exceed the limits: a single event,
-// ticks and the last triggers of groups are never dropped.
-func limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) int) (_ messages.RunHook, dropped []overflow) {
-	sum, last, events := 0, map[any]int{}, map[messages.KubernetesBinding]int{}
-	for i, t := range w.Triggers {
-		sum += size(t)
-		if key := replaceable(t); key != nil {
-			last[key] = i
-		}
-		if isEvent(t) {
-			events[bindingOf(t)]++
-		}
-	}
-	if len(w.Triggers) <= count && sum <= bytes {
-		return w, nil
-	}
-	var kept []messages.Trigger
-	for i, t := range w.Triggers {
-		if key := replaceable(t); key == nil || last[key] == i {
-			kept = append(kept, t)
-		}
-	}
-	w.Triggers = kept
-	for _, t := range kept {
-		if b := bindingOf(t); events[b] > 1 { // a Synchronization in place of one event saves nothing
-			w = withResync(w, b)
-			dropped = append(dropped, overflow{Binding: b.Name, Events: events[b]})
-			delete(events, b)
-		}
-	}
-	return withoutOldest(w, len(w.Triggers)-count, dropped)
-}
-
-// bindingOf is the binding that has fired.
-func bindingOf(t messages.Trigger) messages.KubernetesBinding {
-	return messages.KubernetesBinding{Index: t.Index, Name: t.Context.Binding}
-}
-
-// replaceable is what a trigger is about if the last such trigger says as much as all of them; nil for others. The members
-// of a group are several bindings.
-func replaceable(t messages.Trigger) any {
-	switch r := t.Context.Resource; {
-	case r != nil:
-		return [3]any{t.Binding, t.Index, *r}
-	case t.Context.Type == hooks.TypeGroup:
-		return t.Context.GroupName
-	}
-	return nil
-}
-
-// withoutOldest drops the oldest events of protocol v0, as many as there are too many.
-func withoutOldest(w messages.RunHook, surplus int, dropped []overflow) (messages.RunHook, []overflow) {
-	lost := overflow{Lost: true}
-	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(t messages.Trigger) bool {
-		goes := t.Context.Resource != nil && lost.Events < surplus
-		if goes {
-			lost.Events, lost.Binding = lost.Events+1, t.Context.Binding
-		}
-		return goes
-	})
-	if lost.Events > 0 {
-		dropped = append(dropped, lost)
-	}
-	return w, dropped
-}
-
-// Overflowed reports what was dropped, in a metric, the log and an Event (P5). Actors and runs call
-// it.
-func (s *Shared) Overflowed(t messages.Task, dropped []overflow) {
-	for _, o := range dropped {
-		s.Metrics.Queues.Overflowed(t.Queue, t.Hook())
-		log := s.Log.With("hook", t.Hook(), "binding", o.Binding, "queue", t.Queue, "events", o.Events)
-		if t.Owner != messages.GlobalHooks {
-			log = log.With("module", t.Owner)
-		}
-		what := "too many events wait for a hook: they are dropped, and a Synchronization of the binding replaces them"
-		if o.Lost {
-			what = "too many events wait for a hook of protocol v0: the oldest are dropped"
-		}
-		log.Warn(what)
-		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, binding %s: %s", t.Hook(), o.Binding, what)})
-	}
-}
 
 // bindingKey is the name of the binding with the given index. Names of bindings may repeat in a
 // hook, so the index identifies one.

@@ -61,7 +61,7 @@ func (r moduleRan) Describe() string {
 // enabled it since.
 func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) {
 	began := time.Now()
-	run, s := j.span(run, "module run", about{})
+	run, s := j.span(run, "module run")
 	defer func() { s.End(err) }()
 	result.Trace = s.Name()
 	if err := j.release(run).dueCRDs(); err != nil { // before hooks, which may watch their kinds
@@ -106,7 +106,7 @@ func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
 	if j.Known.Loaded {
 		return nil
 	}
-	run, s := j.span(run, "load hooks", about{})
+	run, s := j.span(run, "load hooks")
 	defer func() { s.End(err) }()
 	run.Step("load hooks")
 	return j.ask(run, getHooks{})
@@ -150,7 +150,7 @@ func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 // reason for disabling it, and a failure would stop the main queue. Helm gets WriteContext: it is
 // not interrupted when the task is cancelled.
 func (j moduleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
-	run, s := j.span(run, "module delete", about{})
+	run, s := j.span(run, "module delete")
 	defer func() { s.End(err) }()
 	if j.Known.Maintenance != "" {
 		return true, nil
@@ -216,7 +216,7 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 		return helm.Outcome{}, true, nil
 	}
 	var s span
-	r.run, s = r.job.span(r.run, "helm", about{})
+	r.run, s = r.job.span(r.run, "helm")
 	defer func() { s.End(err) }()
 	r.run.Step("helm")
 	for _, section := range []*values.Section{r.job.Known.Global, r.job.Known.Own} { // D36
@@ -233,9 +233,8 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 	if err != nil {
 		return outcome, false, err
 	}
-	s.note(func() []attribute.KeyValue {
-		return []attribute.KeyValue{attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision), attribute.String("release.reason", outcome.Reason)}
-	})
+	s.SetAttributes(attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision),
+		attribute.String("release.reason", outcome.Reason))
 	level := r.job.Log.Info
 	if outcome.Action == helm.Skipped || outcome.Action == helm.Held { // the module logs the latter, once
 		level = r.job.Log.Debug
@@ -309,7 +308,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 // operation measures a part of what Helm does.
 func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
 	began := time.Now()
-	_, s := r.job.span(r.run, "helm "+string(o), about{})
+	_, s := r.job.span(r.run, "helm "+string(o))
 	return func(err error) {
 		s.End(err)
 		r.job.Metrics.Helm.Operated(r.job.Task.Cause, o, began)

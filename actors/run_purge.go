@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -56,7 +58,7 @@ type (
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
 // that ends first, and then converge is asked once more, because the directory may be back by then.
 func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err error) {
-	run, s := j.span(run, "purge", about{module: release})
+	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
 	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
 	if err != nil || !due.May {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"addon-operator/actors/plan"
@@ -42,7 +43,7 @@ type Services struct {
 	// Plans may be nil: then there are no plans and no search for drift.
 	Plans   plan.Helm
 	Metrics *Metrics
-	// Tracer makes spans of what the operator does; nil for none.
+	// Tracer makes spans of what the operator does; nil for one that does nothing.
 	Tracer trace.Tracer
 	// WriteContext is the context of what Helm does. It is done when Helm must stop writing at once: at the
 	// end of the grace period. Cancelling a task does not stop Helm in the middle.
@@ -69,7 +70,7 @@ type Shared struct {
 	Tasks   tasks
 	notify  func(kube.Notice)
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
-	running runningHooks
+	running sync.Map     // the hooks and enabled scripts that run now, as *view.RunningHook
 	// Tree is what is in force of the files on disk; converge alone replaces it.
 	Tree   atomic.Pointer[addons.Tree]
 	warned supervisor.Shared[map[string][]hookWarning] // by the last load of the hooks of an owner
@@ -77,7 +78,7 @@ type Shared struct {
 
 // newShared makes it; notify shows a notice to people.
 func newShared(s Services, notify func(kube.Notice)) *Shared {
-	return &Shared{Services: s, notify: notify, running: runningHooks{log: s.Log}}
+	return &Shared{Services: s, notify: notify}
 }
 
 // tasks makes tasks, and counts them for their IDs.
@@ -137,7 +138,7 @@ type CRDs interface {
 // limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
 // now. They live as long as the owner: a bucket does not fill up when a run is tried again, and a run of a module
 // that was disabled is over before the hook runs again. Runs share them.
-type limits struct{ buckets, runners sync.Map }
+type limits struct{ buckets, running sync.Map }
 
 // of returns the token bucket of a hook: one token each executionMinInterval, at most
 // executionBurst of them; nil when the hook sets no limit. A hook that was loaded again keeps its
@@ -150,17 +151,9 @@ func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 	limit, burst := rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst)
 	known, _ := l.buckets.LoadOrStore(hook.Name, rate.NewLimiter(limit, burst))
 	limiter, _ := known.(*rate.Limiter)
-	if limiter.Limit() != limit || limiter.Burst() != burst { // the hook was loaded again with other limits
-		limiter.SetLimit(limit)
-		limiter.SetBurst(burst)
-	}
+	limiter.SetLimit(limit)
+	limiter.SetBurst(burst)
 	return limiter
-}
-
-// runner is taken by the run of a hook that is in progress.
-type runner struct {
-	taken   chan struct{} // has an element while it is; those who send to it are served in the order in which they came
-	waiting atomic.Int32
 }
 
 // alone does what must not be done by two runs of one hook at the same time, whatever queues they are in (C46): they
@@ -174,39 +167,25 @@ func (h hookJob) alone(do func() error) error {
 	if h.job.Owner != messages.GlobalHooks {
 		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
 	}
-	known, _ := h.job.Limits.runners.LoadOrStore(name, &runner{taken: make(chan struct{}, 1)})
-	r, _ := known.(*runner)
-	select {
-	case r.taken <- struct{}{}:
-	default:
-		if err := h.awaitRunner(r); err != nil {
-			return err
+	known, _ := h.job.Limits.running.LoadOrStore(name, semaphore.NewWeighted(1)) // first come, first served
+	turn, _ := known.(*semaphore.Weighted)
+	waits := !turn.TryAcquire(1)
+	if waits {
+		h.run.Step("%s: waits until another run of it has ended", h.hook.Name)
+		if err := turn.Acquire(h.run.Context(), 1); err != nil {
+			return fmt.Errorf("hook %s: wait until another run of it has ended: %w", h.hook.Name, err)
 		}
 	}
 	defer func() {
-		if r.waiting.Load() > 0 { // in tests, let the other one go on first
-			defer h.run.Turn()()
-		}
-		<-r.taken
+		defer h.run.Turn()() // in tests, one that waits goes on first
+		turn.Release(1)
 	}()
+	if waits { // others may have changed the values meanwhile
+		if err := h.job.ask(h.run, handOver{}); err != nil {
+			return err
+		}
+	}
 	return do()
-}
-
-// awaitRunner waits until it is the turn of this run. Others may have changed the values meanwhile.
-func (h hookJob) awaitRunner(r *runner) error {
-	h.run.Step("%s: waits until another run of it has ended", h.hook.Name)
-	r.waiting.Add(1)
-	defer r.waiting.Add(-1)
-	select {
-	case r.taken <- struct{}{}:
-	case <-h.run.Context().Done():
-		return fmt.Errorf("hook %s: wait until another run of it has ended: %w", h.hook.Name, h.run.Context().Err())
-	}
-	if err := h.job.ask(h.run, handOver{}); err != nil {
-		<-r.taken
-		return err
-	}
-	return nil
 }
 
 // Paths of the actors.
@@ -298,56 +277,12 @@ func (k *known) Values() (merged, config map[string]any) {
 	return merged, config
 }
 
-// runningHooks are the hooks and enabled scripts that run now, so that one that hangs is reported: it may hold
-// up all modules until its time limit ends it (C29). Runs begin and end in their own goroutines.
-type runningHooks struct {
-	log *slog.Logger
-	all sync.Map // of *runningHook
-}
-
-// runningHook is one process. The embedded part is not changed once it is stored.
-type runningHook struct {
-	view.RunningHook
-	// report is the timer of the next line. The goroutine of a timer replaces it, while the run may
-	// stop it.
-	report atomic.Pointer[time.Timer]
-}
-
-// begin notes a hook whose process is about to start; the caller calls ended when it is gone. The
-// log has a line after view.HangsAfter, and then each time the run has taken twice as long.
-func (r *runningHooks) begin(h view.RunningHook) (ended func()) {
-	h.Began = time.Now()
-	running := &runningHook{RunningHook: h}
-	r.all.Store(running, true)
-	r.report(running, view.HangsAfter)
-	return func() {
-		r.all.Delete(running)
-		running.report.Load().Stop() // if it goes off at this moment, it finds that the run has ended
-	}
-}
-
-// report logs that a hook hangs, if it still runs then. A hanging hook is no failure: its time
-// limit ends it, if it has one.
-func (r *runningHooks) report(h *runningHook, in time.Duration) {
-	h.report.Store(time.AfterFunc(in, func() {
-		if _, runs := r.all.Load(h); !runs {
-			return
-		}
-		about := []any{"hook", h.Hook, "binding", h.Binding, "runningFor", time.Since(h.Began).Round(time.Second).String(), "limit", cmp.Or(h.Limit, "none")}
-		if h.Module != "" {
-			about = append(about, "module", h.Module)
-		}
-		r.log.Warn("hook hangs", about...)
-		r.report(h, time.Since(h.Began)) // when it has taken twice as long
-	}))
-}
-
 // Hanging lists the hooks and enabled scripts that have been running for a minute or more, the longest first.
 func (s *Shared) Hanging() []view.RunningHook {
 	var out []view.RunningHook
-	for key := range s.running.all.Range {
-		if h, _ := key.(*runningHook); h.Hangs() {
-			out = append(out, h.RunningHook)
+	for key := range s.running.Range {
+		if h, _ := key.(*view.RunningHook); h.Hangs() {
+			out = append(out, *h)
 		}
 	}
 	slices.SortFunc(out, func(a, b view.RunningHook) int {
@@ -356,22 +291,27 @@ func (s *Shared) Hanging() []view.RunningHook {
 	return out
 }
 
-// hookBegins notes a hook, or an enabled script, which has no configuration. The limit is only
-// shown; package hooks enforces it.
+// hookBegins notes that the process of a hook, or of an enabled script, which has no configuration, is about to start; the
+// caller calls ended when it is gone. One that hangs may hold up all modules until its time limit ends it, so the log says
+// it (C29). The limit is only shown; package hooks enforces it.
 func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	limit := j.HookTimeout
 	if hook.Config != nil {
 		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
 	}
-	return j.running.begin(view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
-}
-
-// limitText is empty for no limit, which pages leave out.
-func limitText(limit time.Duration) string {
-	if limit <= 0 {
-		return ""
+	h := &view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Began: time.Now()}
+	if limit > 0 { // pages leave out an empty one
+		h.Limit = limit.String()
 	}
-	return limit.String()
+	j.running.Store(h, true)
+	report := time.AfterFunc(view.HangsAfter, func() {
+		about := append(j.labels(hook.Name, binding), slog.Duration("runningFor", view.HangsAfter), slog.String("limit", cmp.Or(h.Limit, "none")))
+		j.Shared.Log.LogAttrs(context.Background(), slog.LevelWarn, "hook hangs", about...)
+	})
+	return func() {
+		report.Stop()
+		j.running.Delete(h)
+	}
 }
 
 // adoptModule gives a module actor the module's directory, whose files have changed, which came back after it was

@@ -13,12 +13,11 @@ import (
 	"addon-operator/supervisor"
 )
 
-// span is a part of a trace; the zero value is none.
+// span is a part of a trace. Without tracing it is one that does nothing, and has no name; the zero value has not begun.
 //
 // A converge is one span that begins in one message and ends in another; its tasks carry its name
 // (Task.Trace) as text, because messages hold no contexts. What events cause has a trace of its
-// own, with a link to the span that led to it (Cause.Trace). Without a Tracer all of this costs one
-// comparison.
+// own, with a link to the span that led to it (Cause.Trace).
 type span struct{ trace.Span }
 
 // End ends the span; err, if not nil, is why it failed.
@@ -34,33 +33,14 @@ func (s span) End(err error) {
 	s.Span.End()
 }
 
-// about describes a span; fields that do not apply are empty.
-type about struct{ hook, binding, module string }
-
-func (a about) attributes() []attribute.KeyValue {
-	var all []attribute.KeyValue
-	add := func(key, value string) {
-		if value != "" {
-			all = append(all, attribute.String(key, value))
-		}
-	}
-	add("module", a.module)
-	add("hook", a.hook)
-	add("binding", a.binding)
-	return all
-}
-
 // span begins a part of the job: of the part that run is in, or, as the first one, of what the task
 // is a part of. The run that it returns is in the new part; what is to become a part of that must
 // use it. The caller ends the span.
-func (j Job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, span) {
-	if j.Tracer == nil {
-		return run, span{}
+func (j Job) span(run *supervisor.Run, name string, about ...attribute.KeyValue) (*supervisor.Run, span) {
+	if module := messages.ModuleOf(j.Owner); module != "" {
+		about = append(about, attribute.String("module", module))
 	}
-	if of.module == "" {
-		of.module = messages.ModuleOf(j.Owner)
-	}
-	ctx, options := run.Context(), []trace.SpanStartOption{trace.WithAttributes(of.attributes()...)}
+	ctx, options := run.Context(), []trace.SpanStartOption{trace.WithAttributes(about...)}
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(j.Task.Trace))
 		options = append(options, j.taskOptions(run)...)
@@ -94,9 +74,6 @@ func linkTo(c messages.Cause) []trace.SpanStartOption {
 
 // ConvergeSpan begins the span of a reload, the start-up before the first one included.
 func (s Services) ConvergeSpan(reload int, cause messages.Cause) span {
-	if s.Tracer == nil {
-		return span{}
-	}
 	options := append(linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
 		attribute.Int("reload", reload), attribute.String("activation", cause.First().Activation), attribute.String("cause", cause.String()),
 	))
@@ -105,12 +82,7 @@ func (s Services) ConvergeSpan(reload int, cause messages.Cause) span {
 }
 
 // Name is the span as text, for tasks and causes: a W3C traceparent. It is empty for none.
-func (s span) Name() string {
-	if s.Span == nil {
-		return ""
-	}
-	return traceparent(s.SpanContext())
-}
+func (s span) Name() string { return traceparent(s.SpanContext()) }
 
 // traceOf is the span that a run is in, as text.
 func traceOf(run *supervisor.Run) string {
@@ -136,12 +108,4 @@ func traceEnvironment(run *supervisor.Run) []string {
 		return []string{"TRACEPARENT=" + name}
 	}
 	return nil
-}
-
-// note adds the result to a span. It takes a function, so that nothing is computed without a
-// Tracer.
-func (s span) note(attributes func() []attribute.KeyValue) {
-	if s.Span != nil {
-		s.SetAttributes(attributes()...)
-	}
 }

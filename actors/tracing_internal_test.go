@@ -11,29 +11,12 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Without a tracer spans cost nothing.
-func TestNoSpansNoCost(t *testing.T) {
-	j := Job{Shared: &Shared{}, Owner: "m", Task: messages.Task{Cause: messages.Cause{Activation: messages.Startup}}}
-	run, failed := &supervisor.Run{}, errors.New("failed")
-	allocations := testing.AllocsPerRun(100, func() {
-		inner, s := j.span(run, "hook run", about{hook: "h", binding: "b"})
-		s.note(func() []attribute.KeyValue { return []attribute.KeyValue{attribute.Int("x", 1)} })
-		if s.End(failed); inner != run || s.Name() != "" {
-			t.Fatal("there is a span")
-		}
-	})
-	if allocations > 0 {
-		t.Errorf("%v allocations", allocations)
-	}
-}
-
-// BenchmarkNoSpan is what a span costs while tracing is off.
-func BenchmarkNoSpan(b *testing.B) {
-	j, run := Job{Shared: &Shared{}, Owner: "m"}, &supervisor.Run{}
-	b.ReportAllocs()
-	for b.Loop() {
-		_, s := j.span(run, "hook run", about{hook: "h", binding: "b"})
-		s.End(nil)
+// Without a tracer spans have no names, and hooks get none.
+func TestNoSpans(t *testing.T) {
+	j := Job{Shared: testProgram(nil).Runs, Owner: "m", Task: messages.Task{Cause: messages.Cause{Activation: messages.Startup}}}
+	inner, s := j.span((&supervisor.Run{}).With(t.Context()), "hook run", attribute.String("hook", "h"))
+	if s.End(errors.New("failed")); s.Name() != "" || traceEnvironment(inner) != nil {
+		t.Error("there is a span")
 	}
 }
 

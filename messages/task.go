@@ -232,23 +232,11 @@ type RunHook struct {
 	// Binding is that of the first trigger.
 	Binding  hooks.BindingType
 	Triggers []Trigger
-	// Resync are bindings whose waiting events were dropped because there were too many (P5). A
-	// Synchronization of each binding, before the triggers, shows what they would have shown.
-	Resync []KubernetesBinding
 }
-
-// KubernetesBinding is a kubernetes binding of a hook: its place in the list, and its name for
-// people.
-type KubernetesBinding struct {
-	Index int
-	Name  string
-}
-
-// Carried is how many runs the task would be if each trigger had its own.
-func (w RunHook) Carried() int { return len(w.Triggers) + len(w.Resync) }
 
 // Trigger is one reason to run a hook: a binding context whose snapshots are still
-// missing, because they are taken at the moment the hook is started (C35).
+// missing, because they are taken at the moment the hook is started (C35); so are the objects of a Synchronization, which
+// is in place of events that were too many (P5).
 type Trigger struct {
 	Context hooks.Context
 	// Snapshots are the bindings whose objects the context shows.
@@ -307,16 +295,11 @@ type FinishReload struct{}
 func (w RunHook) Describe() (kind, about string) {
 	var names []string
 	count := map[string]int{}
-	add := func(name string) {
+	for _, t := range w.Triggers {
+		name := describeTrigger(t.Context)
 		if count[name]++; count[name] == 1 {
 			names = append(names, name)
 		}
-	}
-	for _, b := range w.Resync {
-		add(b.Name + "/" + string(hooks.TypeSynchronization))
-	}
-	for _, t := range w.Triggers {
-		add(describeTrigger(t.Context))
 	}
 	for i, name := range names {
 		if n := count[name]; n > 1 {

@@ -28,7 +28,8 @@ func TestTaskAsText(t *testing.T) {
 			),
 		}},
 		"RunHook dns a.sh pods/Synchronization,cfg/Modified×2,cron/Schedule": {Owner: "dns", Work: messages.RunHook{
-			Hook: "a.sh", Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: 1, Name: "pods"}}, Triggers: triggers(
+			Hook: "a.sh", Binding: hooks.OnKubernetes, Triggers: triggers(
+				hooks.Context{Binding: "pods", Type: hooks.TypeSynchronization},
 				hooks.Context{Binding: "cfg", Type: hooks.TypeEvent, WatchEvent: hooks.Modified},
 				hooks.Context{Binding: "cron", Type: hooks.TypeSchedule},
 				hooks.Context{Binding: "cfg", Type: hooks.TypeEvent, WatchEvent: hooks.Modified},

@@ -54,7 +54,7 @@ func BenchmarkTask(b *testing.B) {
 	defer system.Close()
 	var runs *supervisor.Runs
 	pid, err := system.Spawn("owner", func() actor.Actor {
-		runs = supervisor.NewRuns(system, quietLog())
+		runs = supervisor.NewRuns(system)
 		return &owner{runs}
 	})
 	if err != nil {

@@ -29,9 +29,8 @@ type Node struct {
 	State string `json:"state"`
 	// Current is the type of the message in work.
 	Current string `json:"current,omitempty"`
-	// Seconds since the last change of state, and since the actor was spawned.
+	// Seconds since the last change of state.
 	InStateSeconds float64 `json:"inStateSeconds"`
-	AgeSeconds     float64 `json:"ageSeconds"`
 	// Messages waiting in the two parts of the mailbox.
 	UserMessages   int `json:"userMessages"`
 	SystemMessages int `json:"systemMessages"`
@@ -89,8 +88,8 @@ func (p *probe) node(now time.Time) *Node {
 		// The library's counters may fall below zero for an instant.
 		UserMessages: max(0, p.Mailbox.UserMessageCount()), SystemMessages: max(0, int(p.system.Load())),
 		Processed: p.processed.Load(), Restarts: p.restarts.Load(),
-		InStateSeconds: seconds(now.Sub(time.Unix(0, p.since.Load()))),
-		AgeSeconds:     seconds(now.Sub(p.born)),
+		// Nanoseconds mean nothing in a dump.
+		InStateSeconds: max(0, now.Sub(time.Unix(0, p.since.Load())).Round(time.Millisecond).Seconds()),
 	}
 	if n.State == Busy {
 		if t, ok := p.current.Load().(reflect.Type); ok {
@@ -105,11 +104,6 @@ func (p *probe) node(now time.Time) *Node {
 	}
 	n.Status = p.read()
 	return n
-}
-
-// seconds rounds to milliseconds: nanoseconds mean nothing in a dump.
-func seconds(d time.Duration) float64 {
-	return max(0, d.Round(time.Millisecond).Seconds())
 }
 
 // WriteText writes the trees the way a person reads them: one line an actor, the
@@ -139,11 +133,11 @@ func writeNode(w io.Writer, n *Node, parent, branch, indent string) {
 	fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%d\t%s\n", branch, strings.TrimPrefix(n.Path, parent), state,
 		short(n.InStateSeconds), n.UserMessages+n.SystemMessages, n.Processed, n.Restarts, status)
 	for i, child := range n.Children {
+		branch, below := "├── ", "│   "
 		if i == len(n.Children)-1 {
-			writeNode(w, child, n.Path+"/", indent+"└── ", indent+"    ")
-		} else {
-			writeNode(w, child, n.Path+"/", indent+"├── ", indent+"│   ")
+			branch, below = "└── ", "    "
 		}
+		writeNode(w, child, n.Path+"/", indent+branch, indent+below)
 	}
 }
 

@@ -163,7 +163,7 @@ func (s *stage) owner(name string) (pid *actor.PID, runs func() *supervisor.Runs
 	pid = s.spawn(name, func() actor.Actor {
 		mu.Lock()
 		defer mu.Unlock()
-		current = &owner{supervisor.NewRuns(s.System, slog.New(slog.NewTextHandler(s.log, nil)))}
+		current = &owner{supervisor.NewRuns(s.System)}
 		return current
 	})
 	return pid, func() *supervisor.Runs {

@@ -21,14 +21,12 @@ type Inspector struct {
 	crashes *crashes
 	mu      sync.RWMutex
 	probes  map[string]*probe
-	// gone has the restarts of actors that have ended, by type, so that counters in metrics never fall.
-	gone map[string]int64
-	// Restarts of all actors, also of those that are no longer there: the counter never falls.
+	// Restarts of all runs, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
 
 func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
-	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}, gone: map[string]int64{}}
+	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}}
 }
 
 // Status is what an actor publishes about itself: small, immutable, and without values of users,
@@ -36,11 +34,11 @@ func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
 // method, as text.
 type Status interface{ fmt.Stringer }
 
-// live is a status that is made when it is read.
-type live func() fmt.Stringer
+// Live is a status that changes without a message, and so is made when it is read.
+type Live func() fmt.Stringer
 
 // String implements Status.
-func (l live) String() string { return l().String() }
+func (l Live) String() string { return l().String() }
 
 // Publish replaces what the actor says about itself.
 func (in *Inspector) Publish(pid *actor.PID, status Status) {
@@ -49,27 +47,12 @@ func (in *Inspector) Publish(pid *actor.PID, status Status) {
 	}
 }
 
-// PublishLive is Publish for a status that changes without a message, and so is made when it is read.
-func (in *Inspector) PublishLive(pid *actor.PID, status func() fmt.Stringer) {
-	in.Publish(pid, live(status))
-}
-
 // Status returns what the actor with this path published last, or nil.
 func (in *Inspector) Status(path string) Status {
 	if p := in.probe(path); p != nil {
 		return p.read()
 	}
 	return nil
-}
-
-// stack is the stack of the last bug in an actor; "" for none.
-func (in *Inspector) stack(pid *actor.PID) string {
-	if p := in.probe(pid.Id); p != nil {
-		if s := p.stack.Load(); s != nil {
-			return *s
-		}
-	}
-	return ""
 }
 
 func (in *Inspector) probe(id string) *probe {
@@ -95,7 +78,6 @@ type probe struct {
 	parent string
 	kind   string
 	run    bool // a worker of Runs: its failures are those of a task, and no crash
-	born   time.Time
 
 	system    atomic.Int32 // system messages waiting
 	suspended atomic.Bool
@@ -116,7 +98,7 @@ func (p *probe) read() Status {
 	if s == nil {
 		return nil
 	}
-	if made, ok := (*s).(live); ok {
+	if made, ok := (*s).(Live); ok {
 		return made()
 	}
 	return *s
@@ -130,12 +112,8 @@ func (p *probe) RegisterHandlers(next actor.MessageInvoker, dispatcher actor.Dis
 		p.kind = kindOf(ctx.Actor())
 		_, p.run = ctx.Actor().(*worker)
 	}
-	p.born = time.Now()
 	p.turned()
 	p.in.mu.Lock()
-	if old := p.in.probes[p.id]; old != nil {
-		p.in.addStopped(old)
-	}
 	p.in.probes[p.id] = p
 	p.in.mu.Unlock()
 	p.Mailbox.RegisterHandlers(p, dispatcher)
@@ -216,15 +194,15 @@ func (p *probe) InvokeSystemMessage(message any) {
 func (p *probe) EscalateFailure(reason, message any) {
 	p.busy.Store(false)
 	err, bug := asFailure(reason)
-	text := err.Error()
+	text, stack := err.Error(), string(debug.Stack())
 	p.failure.Store(&text)
-	if bug || !p.run {
-		stack := string(debug.Stack())
-		p.stack.Store(&stack)
-	}
 	if !p.run {
-		p.in.crashes.crashed(&actor.PID{Id: p.id}, message, reason, *p.stack.Load())
+		p.in.crashes.crashed(p.id, message, reason, stack)
 		return
+	}
+	if bug {
+		p.stack.Store(&stack)
+		p.in.crashes.log.Error("a task panicked; please report this", "actor", p.id, "err", err, "stack", stack)
 	}
 	p.next.EscalateFailure(reason, message)
 	p.forgetIfGone()
@@ -254,7 +232,6 @@ func (p *probe) forgetIfGone() {
 	defer p.in.mu.Unlock()
 	if p.in.probes[p.id] == p {
 		delete(p.in.probes, p.id)
-		p.in.addStopped(p)
 	}
 }
 
@@ -266,40 +243,24 @@ type Summary struct {
 	Count map[string]int
 	// Messages that wait in the mailboxes.
 	Messages int
-	// Restarts never fall: those of actors that are gone are counted, too.
-	Restarts int64
 }
 
-// Summaries returns the actors as they are now by the names of their types, also of
-// types that have no actor any more.
+// Summaries returns the actors as they are now by the names of their types.
 func (in *Inspector) Summaries() map[string]Summary {
 	in.mu.RLock()
 	defer in.mu.RUnlock()
 	all := map[string]Summary{}
-	of := func(kind string) Summary {
-		s, ok := all[kind]
-		if !ok {
-			s = Summary{Count: map[string]int{}}
-		}
-		return s
-	}
-	for kind, restarts := range in.gone {
-		s := of(kind)
-		s.Restarts = restarts
-		all[kind] = s
-	}
 	for _, p := range in.probes {
-		s := of(p.kind)
+		s := all[p.kind]
+		if s.Count == nil {
+			s.Count = map[string]int{}
+		}
 		s.Count[p.state()]++
 		s.Messages += max(0, p.Mailbox.UserMessageCount()) + max(0, int(p.system.Load()))
-		s.Restarts += int64(p.restarts.Load())
 		all[p.kind] = s
 	}
 	return all
 }
-
-// addStopped adds the restarts of an actor that has stopped. Called with the lock of in.
-func (in *Inspector) addStopped(p *probe) { in.gone[p.kind] += int64(p.restarts.Load()) }
 
 // Statuses returns what all actors have published, by path.
 func (in *Inspector) Statuses() map[string]Status {
@@ -339,10 +300,10 @@ type crashes struct {
 
 // crashed runs in the goroutine of the actor, with the frames that panicked still on its stack. So
 // the actor handles no other message, and other actors handle as few as possible.
-func (c *crashes) crashed(who *actor.PID, message, reason any, stack string) {
+func (c *crashes) crashed(who string, message, reason any, stack string) {
 	err, _ := asFailure(reason)
 	c.first.Do(func() {
-		c.log.Error("actor crashed: the process ends; please report this", "actor", who.Id, "message", fmt.Sprintf("%T", actor.UnwrapEnvelopeMessage(message)), "err", err, "stack", stack)
+		c.log.Error("actor crashed: the process ends; please report this", "actor", who, "message", fmt.Sprintf("%T", actor.UnwrapEnvelopeMessage(message)), "err", err, "stack", stack)
 		if c.end == nil {
 			panic(reason)
 		}

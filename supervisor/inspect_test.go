@@ -61,7 +61,7 @@ func TestTree(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		n := s.find("operator/module/dns")
-		if n.State != supervisor.Idle || n.Type != "function" || n.AgeSeconds != 60 || n.InStateSeconds != 60 || n.Processed != 1 {
+		if n.State != supervisor.Idle || n.Type != "function" || n.InStateSeconds != 60 || n.Processed != 1 {
 			t.Errorf("an idle actor: %+v", *n)
 		}
 	})
@@ -159,7 +159,7 @@ func TestNamesakeBeginsAnew(t *testing.T) {
 		s.advance(time.Second)
 		s.spawn("someone", silent)
 		s.advance(0)
-		if n := s.find("someone"); n == nil || n.Processed > 1 || n.AgeSeconds != 0 {
+		if n := s.find("someone"); n == nil || n.Processed > 1 {
 			t.Errorf("the namesake: %+v", n)
 		}
 	})
@@ -199,7 +199,7 @@ func TestNodeAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"path":"operator/module/dns/run/18","type":"","state":"suspended","inStateSeconds":0.004,"ageSeconds":0,"userMessages":0,"systemMessages":0,"processed":0,"restarts":0,"lastFailure":"exit status 1","status":{"failedAttempts":3,"retryAt":"2026-01-02T15:04:05Z","error":"exit status 1"}}`
+	const want = `{"path":"operator/module/dns/run/18","type":"","state":"suspended","inStateSeconds":0.004,"userMessages":0,"systemMessages":0,"processed":0,"restarts":0,"lastFailure":"exit status 1","status":{"failedAttempts":3,"retryAt":"2026-01-02T15:04:05Z","error":"exit status 1"}}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -71,15 +70,14 @@ type Attempt struct {
 // failures are handled in the owner's goroutine. No field needs a lock for that reason.
 type Runs struct {
 	system   *System
-	log      *slog.Logger
 	self     *actor.PID
 	runs     map[string]*run // by the path of the child
 	stopping bool
 }
 
 // NewRuns makes the supervision of one owner.
-func NewRuns(system *System, log *slog.Logger) *Runs {
-	return &Runs{system: system, log: log, runs: map[string]*run{}}
+func NewRuns(system *System) *Runs {
+	return &Runs{system: system, runs: map[string]*run{}}
 }
 
 // run is the owner's record of a child. Only ctx and attempt are read by the child.
@@ -240,9 +238,6 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 			r.startTimer(rec, a.In)
 		}
 		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: oneLine(err.Error())})
-	}
-	if bug {
-		r.log.Error("a task panicked; please report this", "task", rec.task.ID, "err", err, "stack", r.system.Inspector.stack(child))
 	}
 	if rec.task.Failed != nil {
 		rec.task.Failed(a)

@@ -46,7 +46,7 @@ type System struct {
 // NewSystem makes an actor system; it starts no goroutine.
 func NewSystem(o Options) *System {
 	smallRegistry()
-	quiet := slog.New(atLeast{o.Log.Handler(), slog.LevelWarn}).With("component", "protoactor")
+	quiet := slog.New(warnings{o.Log.Handler().WithAttrs([]slog.Attr{slog.String("component", "protoactor")})})
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors, &crashes{log: o.Log, end: o.Crashed}), backoff: Backoff}
 	if o.Backoff != nil {
@@ -211,23 +211,12 @@ const watchPause = 100 * time.Millisecond
 // Close ends the system after its actors have stopped.
 func (s *System) Close() { s.Actors.Shutdown() }
 
-// atLeast raises the level of a handler: the library logs each failure that we
+// warnings raises the level of a handler: the library logs each failure that we
 // supervise, with its reason, at level Info; the owner of the run logs it better.
-type atLeast struct {
-	slog.Handler
-	level slog.Level
-}
+type warnings struct{ slog.Handler }
 
-func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= h.level && h.Handler.Enabled(ctx, level)
-}
-
-func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return atLeast{h.Handler.WithAttrs(attrs), h.level}
-}
-
-func (h atLeast) WithGroup(name string) slog.Handler {
-	return atLeast{h.Handler.WithGroup(name), h.level}
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
 // Ask sends a message of a run to the actor with the given path and waits for its answer. It fails
@@ -274,11 +263,7 @@ func (s *Stages) Stop(ctx actor.Context) (done bool) {
 // of its stage. It reports true when no child is left.
 func (s *Stages) Terminated(ctx actor.Context, who *actor.PID) (done bool) {
 	for i, stage := range s.stages {
-		for j, pid := range stage {
-			if pid.Id == who.Id {
-				s.stages[i] = append(stage[:j:j], stage[j+1:]...)
-			}
-		}
+		s.stages[i] = slices.DeleteFunc(stage, func(pid *actor.PID) bool { return pid.Id == who.Id })
 	}
 	if !s.stopping || len(s.stages) == 0 || len(s.stages[len(s.stages)-1]) > 0 {
 		return false

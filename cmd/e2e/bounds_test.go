@@ -435,7 +435,7 @@ jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data
 	edit(1)
 	h.awaitLine("out/failed", "1")
 	edit(250) // too many to wait
-	o.expect("too many events wait for a hook", "binding=watched", "queue=side")
+	o.expect("too many events wait for a hook", "edits.sh", "queue=side")
 	o.awaitTriggers("side", 1)
 	o.awaitQueue("side", 2)
 	resume()

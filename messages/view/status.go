@@ -66,7 +66,7 @@ func (s QueueStatus) Tasks() []QueuedTask {
 	for _, t := range shown {
 		kind, about := t.Work.Describe()
 		work, _ := t.Work.(messages.RunHook)
-		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: work.Carried(), Cause: t.Cause, QueuedAt: t.QueuedAt})
+		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: len(work.Triggers), Cause: t.Cause, QueuedAt: t.QueuedAt})
 	}
 	return out
 }
