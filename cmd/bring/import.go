@@ -175,7 +175,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 		}
 		return fetch.Origin{Name: r.Chart, Version: r.Version}, r.WriteChart(dir)
 	}
-	got, err := fetch.Get(ctx, from, dir)
+	got, err := fetch.Get(from, dir)
 	if err != nil {
 		return source, fmt.Errorf("release %s was installed from the chart %s %s: %w", i.name, r.Chart, r.Version, err)
 	}
