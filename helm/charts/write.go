@@ -9,8 +9,8 @@ import (
 )
 
 // Write writes the files of a chart, unchanged, into a directory, which it creates. Their names may be
-// of a stranger: none leads out of the directory. One that exists is an error: a second file of the same name, or one of
-// another chart.
+// of a stranger: none leads out of the directory. One that exists is an error: a second file of the same
+// name, or one of another chart.
 func Write(dir string, files []*chart.File) error {
 	all := &txtar.Archive{}
 	for _, f := range files {
