@@ -26,11 +26,7 @@ type Document struct {
 // the memory of renders, so it shows what an Apply would render now. A document that cannot be read
 // is among them with its error; an error of Show means that there is no text at all.
 func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
-	home, err := c.homes.in(m.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	op, err := home.begin(ctx, m.Name)
+	home, op, err := c.look(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +59,21 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	return all, nil
 }
 
+// look begins an operation that changes nothing.
+func (c *Client) look(ctx context.Context, m Module) (*home, *operation, error) {
+	home, err := c.homes.in(m.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	op, err := home.begin(ctx, m.Name)
+	return home, op, err
+}
+
 // Objects are those of the chart of a module with its values, without hooks (H14), as News reports
 // them. It changes nothing. Objects of a kind that the API server does not serve keep the namespace
 // in the manifest.
 func (c *Client) Objects(ctx context.Context, m Module) ([]Object, error) {
-	home, err := c.homes.in(m.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	op, err := home.begin(ctx, m.Name)
+	home, op, err := c.look(ctx, m)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,8 @@ func (s ConfigMapStore) get(ctx context.Context) (object *unstructured.Unstructu
 	object, err = s.api().Get(ctx, s.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		metadata := map[string]any{"namespace": s.namespace, "name": s.name}
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": s.kind.name, "metadata": metadata}}, nil
+		content := map[string]any{"apiVersion": "v1", "kind": s.kind.name, "metadata": metadata}
+		return &unstructured.Unstructured{Object: content}, nil
 	}
 	return object, err
 }

@@ -123,9 +123,9 @@ func (c *Client) withoutDuplicates(o CRDOptions, found []CRD) (kept []crdSource,
 	return kept, nil
 }
 
-// ensureCRD applies one definition unless the cluster has it, and reports whether its kinds are to be awaited. It looks at
-// the metadata first, because definitions are large: hundreds of kilobytes for each module at each reload would be read
-// only to find that nothing is to be done.
+// ensureCRD applies one definition unless the cluster has it, and reports whether its kinds are to be awaited.
+// It looks at the metadata first, because definitions are large: hundreds of kilobytes for each module at each
+// reload would be read only to find that nothing is to be done.
 func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err error) {
 	api, next := c.dynamic.Resource(crdResource()), d.object.DeepCopy()
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
@@ -190,10 +190,10 @@ func keepConversion(next, live *unstructured.Unstructured) {
 	}
 }
 
-// awaitServed waits until discovery lists the kinds, which it does a moment after the API server has taken the definitions
-// into use; the answer then serves the watches, too (M6). It returns those that are not served. Each look is a discovery of
-// its own, because the one that is kept lacks the kinds. One that was listed once does not need to be listed
-// with the others: of several API servers each has them at another time.
+// awaitServed waits until discovery lists the kinds, which it does a moment after the API server has taken the
+// definitions into use; the answer then serves the watches, too (M6). It returns those that are not served. Each
+// look is a discovery of its own, because the one that is kept lacks the kinds. One that was listed once does not
+// need to be listed with the others: of several API servers each has them at another time.
 func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) (left []crdSource, err error) {
 	left = fresh
 	err = wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {

@@ -106,7 +106,7 @@ func (k *kinds) discover(ctx context.Context) error {
 }
 
 // ask returns what discovery lists, in order, and the groups whose server does not answer.
-func (k *kinds) ask(ctx context.Context) (lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error, err error) {
+func (k *kinds) ask(ctx context.Context) (_ []*metav1.APIResourceList, failed map[schema.GroupVersion]error, _ error) {
 	groups, all, err := k.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away

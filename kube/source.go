@@ -232,7 +232,8 @@ func (s *source) note(ctx context.Context, verb string, err error) {
 				level = slog.LevelDebug
 			}
 			s.log.Log(ctx, level, "watch is interrupted, will retry", "watch", s.key.String(), "verb", verb, "err", err)
-			s.watches.WatchInterrupted(s.key.resource.GroupVersion().String()+"/"+s.key.resource.Resource, s.key.namespace)
+			resource := s.key.resource
+			s.watches.WatchInterrupted(resource.GroupVersion().String()+"/"+resource.Resource, s.key.namespace)
 		}
 		s.watches.WatchFailed(failureKind(err))
 		s.mu.Lock()

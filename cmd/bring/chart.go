@@ -59,7 +59,7 @@ func (o fromChart) make(ctx context.Context, s *stage, base string) (string, err
 		return "", err
 	}
 	arrived := filepath.Join(s.root, chartDir)
-	c, err := fetch.Get(ctx, o.Request, arrived)
+	c, err := fetch.Get(o.Request, arrived)
 	if err != nil {
 		return "", err
 	}

@@ -137,7 +137,7 @@ func (i *importing) read(ctx context.Context) error {
 // write writes the module. values.yaml has only what was given to Helm: the defaults are in the chart.
 // secret reports that it has values that look like secrets, by their names, as on all pages.
 func (i *importing) write(ctx context.Context, s *stage, base string) (secret bool, err error) {
-	source, err := i.writeChart(ctx, s.path(base, chartDir))
+	source, err := i.writeChart(s.path(base, chartDir))
 	if err != nil {
 		return false, err
 	}
@@ -158,7 +158,7 @@ func (i *importing) write(ctx context.Context, s *stage, base string) (secret bo
 // writeChart writes the chart of the release: from its record, unless that lacks subcharts, or from
 // the source that the user names. Then name and version must be those of the record, because
 // another chart would upgrade the release. The plan shows whether the content is the same.
-func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Origin, err error) {
+func (i *importing) writeChart(dir string) (source fetch.Origin, err error) {
 	r, from := i.record, i.source
 	if from.Ref == "" && from.RepoURL != "" { // the record names the chart
 		from.Ref = r.Chart
@@ -171,7 +171,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 		}
 		return fetch.Origin{Name: r.Chart, Version: r.Version}, r.WriteChart(dir)
 	}
-	got, err := fetch.Get(ctx, from, dir)
+	got, err := fetch.Get(from, dir)
 	if err != nil {
 		return source, fmt.Errorf("release %s was installed from the chart %s %s: %w", i.name, r.Chart, r.Version, err)
 	}

@@ -63,7 +63,7 @@ func (u *upgrading) run(cmd *cobra.Command, name string) error {
 		if err := s.share(u.config.Dirs.Global); err != nil {
 			return err
 		}
-		fresh, err := fetch.Get(cmd.Context(), request, s.path(m.Base, chartDir))
+		fresh, err := fetch.Get(request, s.path(m.Base, chartDir))
 		if err != nil {
 			return err
 		}

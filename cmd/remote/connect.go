@@ -107,7 +107,8 @@ func (e endpoint) unreachable(err error) error {
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("no access to the operator on %s: %w; only the user that the operator runs as may open the socket: run the command as that user, or use --debug-address", e.where, err)
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+	none := []error{syscall.ECONNREFUSED, os.ErrNotExist, io.EOF, syscall.ECONNRESET} // the last two are those of a Pod
+	if slices.ContainsFunc(none, func(e error) bool { return errors.Is(err, e) }) {
 		return fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one that it was started with? "+
 			"Without it, commands reach the operator in the cluster of your kubeconfig", e.where, err, e.option)
 	}

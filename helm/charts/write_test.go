@@ -17,7 +17,7 @@ func TestWriteStaysInItsDirectory(t *testing.T) {
 			t.Errorf("%q was written", name)
 		}
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		t.Errorf("written next to the chart: %v", entries)
 	}
 }

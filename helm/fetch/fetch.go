@@ -3,7 +3,6 @@ package fetch
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -58,26 +57,9 @@ type Chart struct {
 }
 
 // Get writes a chart to a directory, which is created, and completes its dependencies. On an error
-// the directory may hold a part of it; the caller removes it. Errors show no credentials. When ctx
-// ends, Get returns at once: Helm's library takes no context, so a download may go on until the
-// process ends.
-func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
-	var c *Chart
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		c, err = get(r, dir)
-		done <- err
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case err := <-done:
-		return c, err
-	}
-}
-
-func get(r Request, dir string) (*Chart, error) {
+// the directory may hold a part of it; the caller removes it. Errors show no credentials. Helm's library takes no
+// context, so a download goes on until it or the process ends.
+func Get(r Request, dir string) (*Chart, error) {
 	tmp, err := os.MkdirTemp("", "addon-operator-chart-")
 	if err != nil {
 		return nil, fmt.Errorf("temporary directory: %w", err)

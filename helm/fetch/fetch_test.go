@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -95,7 +94,7 @@ func TestSources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "chart")
-			got, err := fetch.Get(t.Context(), c.Request, to)
+			got, err := fetch.Get(c.Request, to)
 			must(t, err)
 			if got.Name != "web" || got.Version != c.version || got.Repository != c.repository || strings.HasPrefix(got.Digest, "sha256:") == c.noDigest {
 				t.Errorf("got %+v", got.Origin)
@@ -139,31 +138,11 @@ func TestWrongSources(t *testing.T) {
 		"secrets are not shown": {fetch.Request{Ref: "http://me:hidden@127.0.0.1:1/web.tgz?token=hidden"}, "127.0.0.1:1/web.tgz"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := fetch.Get(t.Context(), c.Request, filepath.Join(t.TempDir(), "chart"))
+			_, err := fetch.Get(c.Request, filepath.Join(t.TempDir(), "chart"))
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
-	}
-}
-
-// A server that does not answer is not waited for when the user has enough.
-func TestCancelled(t *testing.T) {
-	alone(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	asked, stop := make(chan bool), make(chan bool)
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(asked)
-		<-stop
-	}))
-	defer server.Close()
-	defer close(stop)
-	go func() {
-		<-asked
-		cancel()
-	}()
-	if _, err := fetch.Get(ctx, fetch.Request{Ref: server.URL + "/web.tgz"}, filepath.Join(t.TempDir(), "chart")); err == nil {
-		t.Error("no error")
 	}
 }
 
@@ -212,7 +191,7 @@ func TestArchives(t *testing.T) {
 		"empty":              {nil, "no archive of a chart"},
 		"parent":             {with(tar.Header{Name: "web/../../evil", Typeflag: tar.TypeReg}), "parent directory"},
 		"absolute":           {with(tar.Header{Name: "web//etc/evil", Typeflag: tar.TypeReg}), "absolute"},
-		"twice":              {with(tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, []byte("{}")...), "exists"},
+		"twice":              {with(tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, []byte("{}")...), "duplicate path"},
 		"no Chart.yaml":      {pack(t, entry{tar.Header{Name: "web/values.yaml", Typeflag: tar.TypeReg}, nil}), "no Chart.yaml"},
 		"bomb":               {pack(t, bomb...), "no archive of a chart"},
 		"file and directory": {with(tar.Header{Name: "web/Chart.yaml/a", Typeflag: tar.TypeReg}), "Chart.yaml"},
@@ -221,7 +200,7 @@ func TestArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			file := write(t, filepath.Join(root, "web.tgz"), c.data)
-			_, err := fetch.Get(t.Context(), fetch.Request{Ref: file}, filepath.Join(root, "a", "chart"))
+			_, err := fetch.Get(fetch.Request{Ref: file}, filepath.Join(root, "a", "chart"))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -241,7 +220,7 @@ func TestLinksOfADirectory(t *testing.T) {
 	for target, want := range map[string]string{"values-of-test.yaml": "", outside: "outside of the chart"} {
 		dir := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- values-of-test.yaml --\na: 1\n")
 		must(t, os.Symlink(target, filepath.Join(dir, "values.yaml")))
-		got, err := fetch.Get(t.Context(), fetch.Request{Ref: dir}, filepath.Join(t.TempDir(), "chart"))
+		got, err := fetch.Get(fetch.Request{Ref: dir}, filepath.Join(t.TempDir(), "chart"))
 		switch {
 		case want == "" && (err != nil || got.Loaded.Values["a"] == nil):
 			t.Errorf("%s: %v", target, err)
@@ -277,7 +256,7 @@ func TestDependencies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "chart")
-			got, err := fetch.Get(t.Context(), fetch.Request{Ref: fetchtest.Dir(t, c.files), ChartPathOptions: helm{PlainHTTP: true}}, to)
+			got, err := fetch.Get(fetch.Request{Ref: fetchtest.Dir(t, c.files), ChartPathOptions: helm{PlainHTTP: true}}, to)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("got %v, want %q", err, c.err)
@@ -315,7 +294,7 @@ func TestCredentialsStayWithTheirHost(t *testing.T) {
 	}))
 	defer repository.Close()
 	request := fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: repository.URL, PlainHTTP: true, Username: fetchtest.User, Password: fetchtest.Password, PassCredentialsAll: true}}
-	if _, err := fetch.Get(t.Context(), request, filepath.Join(t.TempDir(), "chart")); err == nil {
+	if _, err := fetch.Get(request, filepath.Join(t.TempDir(), "chart")); err == nil {
 		t.Error("the registry got the credentials of the repository")
 	}
 	if !slices.Equal(offered, []string{fetchtest.User}) {

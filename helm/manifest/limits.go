@@ -3,7 +3,6 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -41,11 +40,8 @@ func Check(text string) error {
 	if parts > MaxParts {
 		return errTooMany
 	}
-	if !strings.Contains(text, "&") || !strings.Contains(text, "*") {
-		return nil
-	}
 	for document := range strings.SplitSeq(text, "\n---") {
-		if !anchor.MatchString(document) || !alias.MatchString(document) {
+		if !strings.Contains(document, "&") || !strings.Contains(document, "*") {
 			continue
 		}
 		var root yaml.Node
@@ -58,13 +54,6 @@ func Check(text string) error {
 	}
 	return nil
 }
-
-// anchor and alias are signs that a document may have one. Quotes and comments are not recognised, so they may find too
-// many, which costs a parse, but never too few.
-var (
-	anchor = regexp.MustCompile(`(?:^|[\s,\[{:])&[\w-]`)
-	alias  = regexp.MustCompile(`(?:^|[\s,\[{:])\*[\w-]`)
-)
 
 // expansion has the sizes of nodes with an anchor, so that each is measured once however many
 // aliases refer to it; nodes that are being measured have the size -1.

@@ -58,15 +58,12 @@ const mostProblems = 20
 func (c *Checker) Check(object map[string]any) []Problem {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return nil
-	}
-	found := problems(Problem{}, object, c.of(gv.WithKind(kind)))
+	found := problems(Problem{}, object, c.of(schema.FromAPIVersionAndKind(apiVersion, kind)))
 	return found[:min(len(found), mostProblems)]
 }
 
-// problems are those of a value at the place of p and inside of it, or p itself, if the value is wrong when it is empty.
+// problems are those of a value at the place of p and inside of it, or p itself, if the value is wrong when it is
+// empty, too.
 func problems(p Problem, value any, of check) (found []Problem) {
 	err := of(value)
 	if err == nil {
@@ -80,7 +77,8 @@ func problems(p Problem, value any, of check) (found []Problem) {
 	case map[string]any:
 		if of(map[string]any{}) == nil {
 			for _, key := range slices.Sorted(maps.Keys(v)) {
-				inside(key, p.place.Child(key), v, v[key], func(value any) error { return of(map[string]any{key: value}) })
+				one := func(value any) error { return of(map[string]any{key: value}) }
+				inside(key, p.place.Child(key), v, v[key], one)
 			}
 		}
 	case []any:

@@ -30,7 +30,8 @@ func New(crds ...map[string]any) *Checker {
 				root.XEmbeddedResource = true
 				accepts = func(object any) error { return fits(&root, object) }
 			}
-			c.custom[schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}] = accepts
+			gv := schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}
+			c.custom[gv.WithKind(crd.Spec.Names.Kind)] = accepts
 		}
 	}
 	return c
@@ -38,8 +39,8 @@ func New(crds ...map[string]any) *Checker {
 
 func anything(any) error { return nil }
 
-// of is the check of a kind; that of an unknown one accepts all. Definitions win over the types of the library, which has
-// only those of its own version.
+// of is the check of a kind; that of an unknown one accepts all. Definitions win over the types of the library,
+// which has only those of its own version.
 func (c *Checker) of(gvk schema.GroupVersionKind) check {
 	if custom, ok := c.custom[gvk]; ok {
 		return custom

@@ -30,11 +30,11 @@ func (p Pod) String() string { return "Pod " + p.Namespace + "/" + p.Name }
 // kubeconfig names a namespace.
 const usualNamespace = "addon-operator"
 
-// Leader finds the Pod that leads: the one that holds the Lease, which every operator in a cluster has. The Lease may
-// have expired: its holder is still the best answer, and if its Pod is gone, the error reports it. An empty namespace is
-// that of the context or, when it has none, addon-operator. named is the name of a replica in the identity that the Lease
-// shows.
-func Leader(ctx context.Context, person kube.Options, namespace, leaseName string, named func(identity string) string) (Pod, error) {
+// Leader finds the Pod that leads: the one that holds the Lease, which every operator in a cluster has. The Lease
+// may have expired: its holder is still the best answer, and if its Pod is gone, the error reports it. An empty
+// namespace is that of the context or, when it has none, addon-operator. named is the name of a replica in the
+// identity that the Lease shows.
+func Leader(ctx context.Context, person kube.Options, namespace, leaseName string, named func(string) string) (Pod, error) {
 	config, usual, err := kube.PersonConfig(person)
 	if err != nil {
 		return Pod{}, err

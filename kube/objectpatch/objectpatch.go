@@ -45,7 +45,7 @@ type Patch struct {
 	Subresource         string `json:"subresource"`         // without slash
 	IgnoreMissingObject bool   `json:"ignoreMissingObject"` // patches of absent objects succeed (K3)
 	IgnoreHookError     bool   `json:"ignoreHookError"`     // apply it even when the hook failed (K9); for the caller
-	Unanswered          bool   `json:"-"`                   // it was tried, and may be done: the API server gave no answer
+	Unanswered          bool   `json:"-"`                   // it was tried, without an answer, and may be done
 
 	// One of these is set, by the operation; none for deletes.
 	Object map[string]any `json:"-"` // of Create…, CreateOrUpdate, ServerSideApply; integers are int64

@@ -18,8 +18,8 @@ import (
 // applied. The size of the file itself is limited by its reader.
 const maxDocuments = 50_000
 
-// Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1), divided at lines of three
-// dashes. The first mistake is reported, with the number of the document, and then nothing is returned: the
+// Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1), divided at lines
+// of three dashes. The first mistake is reported, with the number of the document, and then nothing is returned: the
 // operations of a hook are applied all or not at all. An empty file has no operations. Modules that
 // the filters of JQPatch import are searched in jqLibrary.
 func Parse(data []byte, jqLibrary ...string) (patches []Patch, err error) {
@@ -56,8 +56,8 @@ func first(text []byte) (one, rest []byte) {
 	return text, nil // of YAML, or with a mistake
 }
 
-// parseOne returns nil for a document that has nothing but comments. It is strict: a misspelt field would otherwise change
-// what the operation does, without a word.
+// parseOne returns nil for a document that has nothing but comments. It is strict: a misspelt field would otherwise
+// change what the operation does, without a word.
 func parseOne(text []byte, jqLibrary []string) (*Patch, error) {
 	var document *patchDocument
 	if err := decode(text, &document); err != nil || document == nil {
@@ -66,8 +66,8 @@ func parseOne(text []byte, jqLibrary []string) (*Patch, error) {
 	return document.compile(jqLibrary)
 }
 
-// decode reads JSON, or YAML as values are read, with integers as int64, so that large ones come out as they went in. It
-// refuses keys that a map has twice, of which the last would win, and what aliases make too large.
+// decode reads JSON, or YAML as values are read, with integers as int64, so that large ones come out as they went
+// in. It refuses keys that a map has twice, of which the last would win, and what aliases make too large.
 func decode(text []byte, into any) error {
 	if !json.Valid(text) {
 		tree, err := values.ParseYAML(text)
