@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -173,6 +174,8 @@ type target struct {
 type apply struct {
 	*target
 	adopts   bool     // the newest revision is Helm's, and equal to what the module renders
+	presumed bool     // the objects were not looked up, and are taken for absent
+	exists   bool     // one of them was not
 	heals    bool     // only objects are put back: the hooks of the chart do not run
 	gone     []Object // left the chart, and are deleted
 	absent   []Object // rendered objects that do not exist
@@ -226,12 +229,34 @@ func (a *apply) run() (Outcome, error) {
 func (a *apply) continued(err error) error {
 	var corrupted *corruptedError
 	switch {
+	case a.presumed && a.op.cluster != nil && a.op.cluster.existing.Load():
+		a.presumed, a.exists = false, true
+		err := a.checkOwners()
+		if known, ok := errors.AsType[*Error](err); ok && known.Kind == Foreign {
+			return errors.Join(err, a.withdraw())
+		}
+		if err == nil {
+			err = a.check() // and install over what exists
+		}
+		return err
 	case a.assumed && (errors.Is(err, errTaken) || errors.Is(err, driver.ErrReleaseExists)):
 		return a.check() // nothing was written
 	case errors.As(err, &corrupted):
 		return a.drop(corrupted)
 	}
 	return err
+}
+
+// withdraw takes an install back, the last object first: some of what was presumed absent belongs to another release.
+func (a *apply) withdraw() error {
+	var errs []error
+	for _, info := range slices.Backward(a.op.cluster.made) {
+		_, err := a.op.removeOne(objectOfInfo(info))
+		errs = append(errs, err)
+	}
+	last, _ := a.store.state.Last()
+	_, err := a.store.Delete(last.secret)
+	return errors.Join(append(errs, err)...)
 }
 
 // next decides what to do. A manifest that was recalled has only the names of objects, so before
@@ -314,6 +339,24 @@ func (a *apply) findAbsent() error {
 	return nil
 }
 
+// prepare reads who owns the objects. A first install only presumes that they
+// do not exist, which is nearly always true and halves its requests; hooks of the
+// chart and lookup would see the presumption.
+func (a *apply) prepare(step Step) error {
+	if step != StepInstall || a.exists || len(a.store.state.Revisions) > 0 || a.manifest.hooks || a.manifest.volatile {
+		return a.checkOwners()
+	}
+	var paths []string
+	for _, o := range a.manifest.objects {
+		if request, err := a.op.read(o); err == nil { // else Helm reports the mistake
+			paths = append(paths, request.URL().Path)
+		}
+	}
+	a.op.transport.presumeAbsent(paths)
+	a.presumed = true
+	return nil
+}
+
 // complete returns why the objects of the release are not all known: the API of an object does not answer, of one in
 // the chart, or of one that has left the chart, because the new record would not list it any more (P13); or a template
 // has lost its content.
@@ -341,7 +384,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if step == StepUnlock {
 		return Outcome{}, a.store.unlock()
 	}
-	for _, may := range []func(Step) error{a.complete, a.checkOwners, a.guard} {
+	for _, may := range []func(Step) error{a.complete, a.prepare, a.guard} {
 		if err := may(step); err != nil {
 			return Outcome{}, err
 		}

@@ -6,9 +6,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,6 +41,9 @@ type cluster struct {
 	earlier  string            // the manifest of a failed first revision, whose objects may exist
 	gone     []Object          // left the chart; Update deletes them at its end
 	heals    bool              // only objects are put back: the manifest is that of the last revision
+	presumed bool              // the objects do not exist, as far as is known: they were not looked up
+	existing atomic.Bool       // one of them does
+	made     kube.ResourceList // those that were created
 	refused  error             // why an object was not deleted, which Helm returns as text
 	hook     kube.ResourceList // the objects of the hook that was built last
 }
@@ -144,12 +149,36 @@ func (op *operation) label(o *unstructured.Unstructured, mark bool) {
 	o.SetLabels(all)
 }
 
-// Create implements kube.Interface.
+// Create implements kube.Interface for installs. Where it was only presumed that the objects do not exist, one that
+// does ends the install (existing): the next step looks at all of them before it writes.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 	if len(list) > 0 && len(k.hook) > 0 && list[0] == k.hook[0] { // Helm creates the objects of hooks with it, too
 		return k.createHook(list)
 	}
-	return k.Client.Create(list)
+	if !k.presumed {
+		return k.Client.Create(list)
+	}
+	made, err := k.updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
+		created, err := k.Client.Create(one)
+		if err == nil {
+			return created, nil
+		}
+		if apierrors.IsAlreadyExists(err) {
+			k.existing.Store(true)
+		}
+		return &kube.Result{}, fmt.Errorf("cannot create %s: %w", objectOfInfo(one[0]), onlyError(err))
+	})
+	k.made = made.Created
+	return made, err
+}
+
+// onlyError takes the error of one object out of the list that Helm makes of it.
+func onlyError(err error) error {
+	var list interface{ WrappedErrors() []error }
+	if errors.As(err, &list) && len(list.WrappedErrors()) == 1 {
+		return list.WrappedErrors()[0]
+	}
+	return err
 }
 
 // Update implements kube.Interface for upgrades. What has left the chart is deleted here and not by Helm, which forgets

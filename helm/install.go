@@ -17,7 +17,7 @@ func (a *apply) install(earlier string) (*release.Release, error) {
 		}
 	}
 	cfg, k := a.op.configuration(a.store)
-	k.applying, k.earlier = true, earlier
+	k.applying, k.earlier, k.presumed = true, earlier, a.presumed
 	i := action.NewInstall(cfg)
 	i.ReleaseName = a.op.release
 	i.Namespace = a.op.home.options.Namespace

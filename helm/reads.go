@@ -30,6 +30,17 @@ func (t *boundTransport) keepReads(yes bool) {
 	t.keeps, t.reads = yes, map[string]kept{}
 }
 
+// presumeAbsent answers reads of objects that were not read yet with "not found". If that is not
+// true, their creation fails (cluster.existing).
+func (t *boundTransport) presumeAbsent(paths []string) {
+	t.keepReads(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, path := range paths {
+		t.reads[path] = kept{at: time.Now(), status: http.StatusNotFound, header: http.Header{}}
+	}
+}
+
 // known answers a read that was answered before; nil: the API server must. A write removes the
 // answers for what it changes: the object itself, and for the path of a collection all below it.
 func (t *boundTransport) known(req *http.Request) *http.Response {

@@ -8,13 +8,13 @@ import (
 
 // checkOwners refuses to write objects of another release that has a module, of another program, or of another operator
 // (Foreign), before anything is written: both would change them without end. Objects without an owner are adopted (H7).
-func (a *apply) checkOwners(Step) error {
+func (a *apply) checkOwners() error {
 	if a.surveyed {
 		return nil
 	}
 	op := a.op
 	// What is read here serves the action that follows. Hooks of the chart may change objects before Helm comes to them.
-	op.transport.keepReads(!a.manifest.hooks)
+	op.transport.keepReads(!a.manifest.hooks) // also drops presumed answers
 	owners, err := op.survey(a.manifest.objects)
 	if err != nil {
 		return err
