@@ -1,18 +1,27 @@
 package helm
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 
+	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
 )
 
@@ -228,4 +237,168 @@ func (op *operation) reportUnserved() {
 	if notify := op.home.options.Notify; len(op.unserved) > 0 && notify != nil && op.home.dry == nil {
 		notify(fmt.Sprintf("release %s: %s: %s, %d in all", op.release, text, op.unserved[0], len(op.unserved)))
 	}
+}
+
+// emptied refuses a chart whose files have lost their content since a revision was made, or one of whose directories is
+// gone: a disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete objects or
+// reset values (P8). After a restart the records alone show what was there: templates that have printed something, and
+// that there were values.
+func (t *target) emptied() error {
+	has := t.chart.Content()
+	for _, r := range t.store.state.effective() {
+		rel, err := t.store.body(r)
+		if err != nil {
+			return err
+		}
+		lost := charts.Lost(contentIn(rel), has, func(string) bool { return false })
+		if lost == "" {
+			continue
+		}
+		why := "is empty, but revision %d was made with its content; restore it, or remove the file"
+		if strings.HasSuffix(lost, "/") {
+			why = "has no files, but revision %d was made with some; restore them, or write a file with a comment there"
+		}
+		return problem(Render, t.op.release, "%s of the chart in %s "+why, lost, t.module.chart().Where(), r.Version)
+	}
+	return nil
+}
+
+// fromTemplate is the line by which a manifest names the template of an object; the name of the chart is first.
+var fromTemplate = regexp.MustCompile(`(?m)^# Source: [^/\n]+/(.+)$`)
+
+// contentIn are the files of a chart that had content when a record was made, as far as the record shows. A record of
+// Helm itself has the files, and an older one of an operator their names.
+func contentIn(rel *release.Release) map[string]bool {
+	had := map[string]bool{}
+	for _, f := range slices.Concat(rel.Chart.Templates, rel.Chart.Files) {
+		if f != nil && (f.Data == nil || charts.HasContent(f.Data)) {
+			had[f.Name] = true
+		}
+	}
+	for _, found := range fromTemplate.FindAllStringSubmatch(rel.Manifest, -1) {
+		had[found[1]] = true
+	}
+	for _, h := range rel.Hooks {
+		_, name, _ := strings.Cut(h.Path, "/")
+		had[name] = true
+	}
+	if hadValues(rel.Chart) {
+		had["values.yaml"] = true
+	}
+	return had
+}
+
+// hadValues reports whether the values of a chart in a record are of its own file: global may be from the file next to
+// chart/, and Helm adds those of subcharts.
+func hadValues(ch *chart.Chart) bool {
+	others := map[string]bool{"global": true}
+	if ch.Metadata != nil {
+		for _, d := range ch.Metadata.Dependencies {
+			if len(d.ImportValues) > 0 {
+				return false
+			}
+			others[cmp.Or(d.Alias, d.Name)] = true
+		}
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(ch.Values)), func(key string) bool { return !others[key] })
+}
+
+// Hold is an upgrade that must not happen until a person allows it (P1): it would delete all that the release has, or
+// objects whose data goes with them. A truncated template, a renamed value and half a copy look like that.
+type Hold struct {
+	Objects []Object // that would be deleted, sorted by name
+	Why     string   // a phrase that follows "because"
+	// Confirm is the text that allows it, as Module.Allowed: for exactly these objects.
+	Confirm string
+
+	has      []Object // what the release has, whatever of it the chart still contains
+	metadata *chart.Metadata
+}
+
+// outcome is that of an Apply that is held.
+func (h *Hold) outcome(state State) Outcome {
+	last, _ := state.Last()
+	return Outcome{Action: Held, Reason: h.Why, Revision: last.Version, Held: h}
+}
+
+// guard finds out whether a step would delete too much, and sets held if no person has allowed it. Objects that do not
+// exist any more, lack our annotations or are to be kept do not count, because they are not deleted.
+func (a *apply) guard(step Step) error {
+	a.held, a.gone = nil, nil
+	if step != StepUpgrade && step != StepReinstall {
+		return nil
+	}
+	last, _ := a.store.state.Last()
+	newest, err := a.store.body(last)
+	if err != nil {
+		return err
+	}
+	manifests, err := a.store.manifests()
+	if err != nil {
+		return err
+	}
+	p, err := a.op.compare(manifests, a.manifest.objects)
+	if err != nil {
+		return err
+	}
+	if step == StepReinstall { // what holds data is not deleted
+		a.op.report(slog.LevelWarn, "objects of a failed revision are no longer in the chart and stay, because their data would be deleted with them", p.data)
+		p.gone, p.data = p.without(), nil
+	}
+	a.gone = p.gone
+	h := p.hold(len(a.manifest.objects))
+	if h == nil {
+		return nil
+	}
+	if h.Confirm = confirmation(a.module.Name, h.Objects); h.Confirm == a.module.Allowed {
+		a.op.log.Warn("objects are deleted, as a person has allowed", "confirmation", h.Confirm)
+		return nil
+	}
+	h.metadata = newest.Chart.Metadata
+	a.held = h
+	return nil
+}
+
+// hold decides, by the number of objects that the chart has now; nil: the step may go on.
+func (p past) hold(objects int) *Hold {
+	h := &Hold{Objects: p.gone, has: append(p.stays, p.gone...)}
+	switch empties := len(p.stays) == 0; {
+	case empties && len(p.gone) > 0 && objects == 0:
+		h.Why = "the chart renders no objects, so all objects of the release would be deleted"
+	case empties && len(p.gone) > 1: // a single one may have another name: that of a checksum, for example
+		h.Why = "all objects of the release would be deleted: none of them is in the chart any more"
+	case len(p.data) > 0:
+		h.Objects, h.Why = p.data, "their data would be deleted with them: they are not in the chart any more"
+	default:
+		return nil
+	}
+	slices.SortFunc(h.Objects, func(x, y Object) int { return strings.Compare(nameOf(x), nameOf(y)) })
+	return h
+}
+
+// nameOf names an object with the group of its kind, and without spaces.
+func nameOf(o Object) string {
+	name := o.GVK.GroupKind().String()
+	if o.Namespace != "" {
+		name += "/" + o.Namespace
+	}
+	return name + "/" + o.Name
+}
+
+// maxConfirmation is the length in bytes up to which a confirmation names the objects.
+const maxConfirmation = 200
+
+// confirmation is the text that allows to delete exactly these objects, which are sorted. It names them; where that is
+// long, or a shell would not take the names as they are, it has their number and a checksum instead.
+func confirmation(module string, objects []Object) string {
+	names := make([]string, len(objects))
+	for i, o := range objects {
+		names[i] = nameOf(o)
+	}
+	text, plain := module+":"+strings.Join(names, ","), regexp.MustCompile(`^[A-Za-z0-9:/.,_-]+$`)
+	if len(text) <= maxConfirmation && plain.MatchString(text) {
+		return text
+	}
+	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
+	return fmt.Sprintf("%s:%d-objects-%s", module, len(objects), hex.EncodeToString(sum[:])[:12])
 }

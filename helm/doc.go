@@ -8,8 +8,7 @@
 // so that releases stay usable with the helm command line; two interfaces that these actions use
 // are implemented here. That is the core, 1,500 lines of code, to be read in this order:
 //
-//	apply.go      Apply: one step, then State again until nothing is left to do
-//	install.go    install and upgrade, by Helm's actions
+//	apply.go      Apply: one step, by Helm's actions, then State again until nothing is left to do
 //	state.go      State: the content of the release records in the cluster
 //	render.go     Render: the manifest that the chart makes of the values
 //	decide.go     Decide: state, checksum, absent objects → one step (pure)
@@ -20,19 +19,15 @@
 //
 // Each of the other files adds one thing:
 //
-//   - the interface for callers: client.go; errors, what everybody may read of them, and observations:
-//     errors.go, public.go, observe.go;
-//   - connections: connection.go for all, transport.go and reads.go for one operation;
-//   - records: driver.go their kind of object, codec.go their encoding, record.go their content, recall.go what is
-//     saved for the next start;
-//   - objects: survey.go which exist and who owns them, watch.go what changes, ends.go which end by themselves;
-//   - what an upgrade deletes: deletions.go; what a person must allow first: guard.go;
-//     what a lost file must not delete: emptied.go;
+//   - the interface for callers, and the connections of all: client.go; errors, and what everybody may read of them:
+//     errors.go; the connection of one operation: transport.go;
+//   - records: record.go their encoding and content, recall.go what is saved for the next start;
+//   - objects: survey.go which exist and who owns them, watch.go what changes, and which end by themselves;
+//   - what an upgrade deletes, what a person must allow first, and what a lost file must not delete: deletions.go;
 //   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
-//     other namespaces: homes.go; charts of others: foreign.go;
+//     other namespaces: homes.go;
 //   - what differs from Helm: hooks.go keeps hooks from replacing what is not theirs;
-//   - charts that render differently each time: unstable.go, lookup.go;
-//   - what would happen: show.go, plan.go, dryrun.go.
+//   - what would happen: plan.go.
 //
 // The packages below have no releases: charts reads directories, fetch downloads charts of others,
 // manifest parses rendered manifests, kinds keeps the kinds that the API server serves, health assesses

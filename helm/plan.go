@@ -3,11 +3,19 @@ package helm
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 
 	"addon-operator/helm/dryrun"
+	"addon-operator/helm/manifest"
 )
 
 // Plan is what Apply or Uninstall would do.
@@ -128,3 +136,174 @@ func hooksOf(rel *release.Release, action Action) []Hook {
 	slices.SortFunc(hooks, func(a, b Hook) int { return cmp.Compare(a.Object, b.Object) })
 	return hooks
 }
+
+// Document is what one template makes of the values: a part of a manifest.
+type Document struct {
+	Source string // name of the template
+	Text   string
+	// Objects of the text; nil when it cannot be read, with the reason in Err.
+	Objects []map[string]any
+	Err     error
+	Hook    bool // it is a hook of the chart, and no part of the release (H14)
+}
+
+// Show renders the chart of a module and returns the result, in the order in which Helm applies it,
+// with the hooks of the chart at the end (H14). It changes nothing, takes no lock and does not use
+// the memory of renders, so it shows what an Apply would render now. A document that cannot be read
+// is among them with its error; an error of Show means that there is no text at all.
+func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
+	home, op, err := c.look(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := home.renderer.load(&m)
+	if err != nil {
+		return nil, renderProblem(ctx, nil, m, err)
+	}
+	files, err := home.renderer.renderFiles(op, m, loaded, &lookupClients{op: op})
+	if err != nil {
+		return nil, renderProblem(ctx, op, m, err)
+	}
+	maps.DeleteFunc(files, func(_, text string) bool { return strings.TrimSpace(text) == "" })
+	hooks, manifests, err := sortFiles(files)
+	if err != nil { // one of them is broken, and no order is known
+		var all []Document
+		for _, name := range sortedKeys(files) {
+			all = append(all, document(name, files[name]))
+		}
+		return all, nil
+	}
+	var all []Document
+	for _, m := range manifests {
+		all = append(all, document(m.Name, m.Content))
+	}
+	for _, h := range hooks {
+		d := document(h.Path, h.Manifest)
+		d.Hook = true
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// look begins an operation that changes nothing.
+func (c *Client) look(ctx context.Context, m Module) (*home, *operation, error) {
+	home, err := c.homes.in(m.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	op, err := home.begin(ctx, m.Name)
+	return home, op, err
+}
+
+// Objects are those of the chart of a module with its values, without hooks (H14), as News reports
+// them. It changes nothing. Objects of a kind that the API server does not serve keep the namespace
+// in the manifest.
+func (c *Client) Objects(ctx context.Context, m Module) ([]Object, error) {
+	home, op, err := c.look(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	_, manifest, err := home.template(ctx, op, &m)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Object, len(manifest.objects))
+	for i, o := range manifest.objects {
+		all[i], _, _ = home.resolve(o)
+	}
+	return all, nil
+}
+
+// document parses what a template has printed. Of a text that cannot be parsed as a whole, it has
+// no objects.
+func document(source, text string) Document {
+	d := Document{Source: source, Text: strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "---")) + "\n"}
+	found, err := manifest.Parse(text)
+	for _, u := range found {
+		d.Objects = append(d.Objects, u.Object)
+	}
+	d.Err = err
+	return d
+}
+
+// Deployed returns what the deployed revision of a release was rendered to, without the hooks of
+// its chart; or, when earlier is not 0, that revision, if it is still recorded. There is none while
+// the first install has not succeeded.
+func (c *Client) Deployed(ctx context.Context, name string, earlier int) (objects []map[string]any, revision int, err error) {
+	home, err := c.homes.holding(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = classify(ctx, name, nil, err) }()
+	op := &operation{ctx: ctx, home: home, release: name, log: home.options.Log}
+	state, err := home.records.look(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range slices.Backward(state.Revisions) {
+		if earlier != 0 && r.Version != earlier || earlier == 0 && r.Status != release.StatusDeployed {
+			continue
+		}
+		rel, err := op.store(state).body(r)
+		if err != nil {
+			return nil, 0, err
+		}
+		d := document(name, rel.Manifest)
+		return d.Objects, rel.Version, d.Err
+	}
+	return nil, 0, nil
+}
+
+// dryRun collects what a home would change in which nothing is changed. What Apply would do is
+// learned by running Apply over transports that let no write through (package dryrun). So the
+// result is what Apply does, repairs included, and there is no second implementation to keep equal.
+type dryRun struct {
+	*dryrun.Objects
+	hooks []Hook // of the chart that an Uninstall runs
+}
+
+// dryRun makes a home where nothing is changed, neither in the cluster nor in the memory of this
+// one. It shares what is expensive: connections, discovery, charts. What would be remembered of the
+// operation, renders and records, is its own, so it is used for one operation.
+func (h *home) dryRun() (*home, error) {
+	r := &dryRun{Objects: dryrun.New(h.transport)}
+	c := *h.connection
+	c.transport = r
+	var err error
+	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(c.over(r))); err != nil { // repairs delete through it
+		return nil, fmt.Errorf("helm: metadata client: %w", err)
+	}
+	o := h.options
+	o.Log, o.Watcher = slog.New(slog.DiscardHandler), nil
+	s, err := newHome(o, &c, h.homes)
+	if err != nil {
+		return nil, err
+	}
+	s.locks, s.dry, s.objects = &locks{}, r, pretended{h.objects}
+	return s, nil
+}
+
+// dry makes such a home of the one that was found.
+func dry(h *home, err error) (*home, error) {
+	if err != nil {
+		return nil, err
+	}
+	return h.dryRun()
+}
+
+// pretended answers writes of release records as if they were stored. Reads are passed on, so a plan begins with the
+// real history.
+type pretended struct{ recordObjects }
+
+// Create implements recordObjects.
+func (pretended) Create(_ context.Context, record *corev1.Secret, _ metav1.CreateOptions) (*corev1.Secret, error) {
+	return record, nil
+}
+
+// Update implements recordObjects.
+func (pretended) Update(_ context.Context, record *corev1.Secret, _ metav1.UpdateOptions) (*corev1.Secret, error) {
+	return record, nil
+}
+
+// Delete implements recordObjects.
+func (pretended) Delete(context.Context, string, metav1.DeleteOptions) error { return nil }

@@ -2,15 +2,24 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
 )
 
 // These limits apply when the user sets none. They are far above those of the library (5 and 10),
@@ -162,3 +171,102 @@ func restConfig(o Options) (*rest.Config, error) {
 // RESTConfig returns a copy of the configuration, for clients of other packages. What they write
 // passes the Fence, too.
 func (c *Client) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// watchingKey is the key of a context of requests to list and to watch; its value is whether they read metadata.
+type watchingKey struct{}
+
+// noAnswer hides from the libraries why a request to list or to watch got no answer. They would retry it for ten
+// seconds, and in the end take a watch that was never opened for an empty one: behind a load balancer, an API server
+// that is away would go unnoticed.
+type noAnswer struct{ cause error }
+
+// Error implements error.
+func (noAnswer) Error() string { return "no answer" }
+
+// watching is a transport for requests to list and to watch.
+type watching struct{ next http.RoundTripper }
+
+func newWatching(next http.RoundTripper) http.RoundTripper { return watching{next} }
+
+// RoundTrip implements http.RoundTripper. An API server that cannot read metadata only sends whole objects.
+func (w watching) RoundTrip(request *http.Request) (*http.Response, error) {
+	metadata, ours := request.Context().Value(watchingKey{}).(bool)
+	if metadata {
+		as := "PartialObjectMetadataList"
+		if request.URL.Query().Get("watch") != "" {
+			as = "PartialObjectMetadata"
+		}
+		request = request.Clone(request.Context()) // a transport must not change its request
+		request.Header.Set("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1,application/json")
+	}
+	response, err := w.next.RoundTrip(request)
+	if ours && err != nil {
+		err = noAnswer{err}
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets the libraries find the transport below.
+func (w watching) WrappedRoundTripper() http.RoundTripper { return w.next }
+
+// retryOnConflict calls write up to ten times, over a few seconds, while the API server answers that another writer was
+// faster, and returns its last error. The function of the library is unusable: before client-go
+// 0.37 it takes the end of a context in an error of write for its own and reports
+// success.
+func retryOnConflict(write func() error) error {
+	var last error
+	backoff := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10}
+	faster := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	_ = retry.OnError(backoff, faster, func() error {
+		last = write()
+		return last
+	})
+	return last
+}
+
+// RedirectKlog redirects the log of the Kubernetes libraries to log, as debug: the caller that failed reports an error,
+// too, with more context. V(6) has a line for each request. V(7) and above would show headers and bodies, with whole
+// Secrets among them (J9).
+//
+// The libraries' logger is global to the process: call this once, from main,
+// before the first goroutine.
+func RedirectKlog(log *slog.Logger) {
+	debug := funcr.New(func(_, text string) { log.Debug(text) }, funcr.Options{Verbosity: 6})
+	klog.SetLoggerWithOptions(debug, klog.ContextualLogger(true))
+}
+
+// maxWarnings is how many warnings are logged in a context of WithAbout and those that are made of it.
+const maxWarnings = 20
+
+type aboutKey struct{}
+
+// about says whose request the API server warns about.
+type about struct {
+	attributes []any
+	count      *atomic.Int64
+}
+
+// WithAbout returns a context in which warnings of the API server are logged with more attributes: whose request it is.
+func WithAbout(ctx context.Context, attributes ...any) context.Context {
+	a, ok := ctx.Value(aboutKey{}).(about)
+	if !ok {
+		a.count = &atomic.Int64{}
+	}
+	a.attributes = slices.Concat(a.attributes, attributes)
+	return context.WithValue(ctx, aboutKey{}, a)
+}
+
+// warnings logs the warnings of the API server (deprecated versions, unknown fields), with the attribute err: they come
+// with each request, and the log repeats what has one at growing intervals (J13).
+type warnings struct{ log *slog.Logger }
+
+var _ rest.WarningHandlerWithContext = warnings{}
+
+// HandleWarningHeaderWithContext is called for each Warning header; 299 is the
+// only code that Kubernetes defines.
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	a, ok := ctx.Value(aboutKey{}).(about)
+	if code == 299 && text != "" && (!ok || a.count.Add(1) <= maxWarnings) {
+		w.log.WarnContext(ctx, "warning of the API server", append(slices.Clone(a.attributes), "err", text)...)
+	}
+}

@@ -1,9 +1,13 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +15,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 )
 
 // discoveryInterval is the shortest time between two discoveries that are made because a kind was
@@ -198,3 +204,159 @@ func (k *kinds) missing(apiVersion, word string) error {
 
 // kindLabel names a kind in messages.
 func kindLabel(apiVersion, word string) string { return strings.TrimPrefix(apiVersion+"/"+word, "/") }
+
+// catalog lists the API groups and the resources of the API server. The error of a partial answer,
+// which lacks the groups whose servers do not answer, comes with the groups and resources that
+// there are: discovery.GroupDiscoveryFailedErrorGroups takes it apart.
+type catalog func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
+
+// discoveryOf is the catalog of an API server. Discovery in client-go 0.36 takes no context and waits for a silent API
+// server for 32 s, so the transport adds the context of a call to each of its requests, which end with the call: no
+// part of a discovery continues after an error.
+func discoveryOf(config *rest.Config, transport *http.Client) catalog {
+	return func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		client := *transport
+		client.Transport = canceller{ctx: ctx, next: transport.Transport}
+		api, err := discovery.NewDiscoveryClientForConfigAndClient(config, &client)
+		if err != nil {
+			return nil, nil, err
+		}
+		return api.ServerGroupsAndResources()
+	}
+}
+
+// canceller cancels requests when ctx ends. They keep their own deadline.
+type canceller struct {
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c canceller) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) }) // list ends c.ctx, and with it this
+	return c.next.RoundTrip(req.WithContext(ctx))
+}
+
+// Discovery is what an API server reports about itself.
+type Discovery struct {
+	Version version.Info
+	Kinds   []*metav1.APIResourceList // in the server's order, preferred versions first
+	Away    []schema.GroupVersion     // whose kinds are unknown: their servers do not answer
+}
+
+// Discover asks the API server for its version and for all kinds, past what the client remembers of
+// kinds: its callers want what is served now. That some groups do not answer is no error, but in
+// Away.
+func (c *Client) Discover(ctx context.Context) (Discovery, error) {
+	var d Discovery
+	data, err := c.core.RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(data, &d.Version)
+	}
+	if err != nil {
+		return d, fmt.Errorf("read the version of the API server: %w", err)
+	}
+	lists, failed, err := c.kinds.ask(ctx)
+	if err != nil {
+		return d, err
+	}
+	d.Kinds = lists
+	d.Away = slices.SortedFunc(maps.Keys(failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
+	return d, nil
+}
+
+// FindKind resolves what users write, as a kubernetes binding does (C15); an empty apiVersion means
+// the preferred version. The answer may be that of an earlier discovery.
+func (c *Client) FindKind(ctx context.Context, apiVersion, word string) (resource schema.GroupVersionResource, namespaced bool, err error) {
+	found, err := c.kinds.resolve(ctx, apiVersion, word, false)
+	return found.resource, found.namespaced, err
+}
+
+const (
+	// kindPoll is how long a Watch waits until it looks for a missing kind again, if no definition changes before. After
+	// a change it looks each discoveryInterval, for kindsSettle: discovery lists a new kind a moment after its
+	// definition does, and no event reports that.
+	kindPoll    = 30 * time.Second
+	kindsSettle = 10 * time.Second
+)
+
+// kindChanges knows when kinds may have changed, from the watches of WatchKinds. Without one, or without the right to
+// watch definitions, Watches that wait for a kind look for it from time to time (C16).
+type kindChanges struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change, and replaced
+	// What was learned before is old. It is in the future after a change: discovery learns of that a moment later.
+	old time.Time
+}
+
+func newKindChanges() *kindChanges { return &kindChanges{changed: make(chan struct{})} }
+
+// WatchKinds watches the definitions of kinds, CustomResourceDefinitions and APIServices, until ctx ends. unchanged
+// reports whether the kinds of the API server are surely the same as at a time, so that an answer from then is still
+// valid.
+func (c *Client) WatchKinds(ctx context.Context) (unchanged func(since time.Time) bool) {
+	services := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	var watches []*Watch
+	for _, of := range []kind{crdKind(), {resource: services, name: "APIService"}} {
+		watches = append(watches, c.definitions.watch(ctx, c.watcher, of))
+	}
+	return func(since time.Time) bool { return c.definitions.quiet(watches, since) }
+}
+
+// watch watches one of the kinds. The first list, with what is in it, is no change of a definition.
+func (d *kindChanges) watch(ctx context.Context, watcher *Watcher, of kind) *Watch {
+	listed := false
+	synced := func() {
+		if listed {
+			d.ring()
+			return
+		}
+		listed = true
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if now := time.Now(); now.After(d.old) {
+			d.old = now
+		}
+	}
+	spec := Spec{APIVersion: of.apiVersion(), Kind: of.name, known: of, metadata: true}
+	w, _ := watcher.Watch(ctx, spec, func(Change) { d.ring() }, synced) // nothing is wrong with the spec
+	return w
+}
+
+func (d *kindChanges) ring() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.changed)
+	d.changed = make(chan struct{})
+	d.old = time.Now().Add(kindsSettle)
+}
+
+// next returns what is closed at the next change, and how long to wait for it until the next look. Take both before
+// looking, so that a change while looking is not missed.
+func (d *kindChanges) next() (changed <-chan struct{}, pause time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Now().Before(d.old) {
+		return d.changed, discoveryInterval
+	}
+	return d.changed, kindPoll
+}
+
+// quiet reports whether what was learned at some time is true now. A definition may have changed while a watch was
+// interrupted, a moment before it was back.
+func (d *kindChanges) quiet(watches []*Watch, learned time.Time) bool {
+	for _, w := range watches {
+		if restored, ok := w.current(); !ok || !restored.IsZero() && !learned.After(restored.Add(kindsSettle)) {
+			return false
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return learned.After(d.old)
+}
+
+// nothing is the filter of Watches that need only the names of objects.
+func nothing(map[string]any) (json.RawMessage, error) { return json.RawMessage("null"), nil }

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,7 +20,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"text/template/parse"
 
+	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -442,4 +446,105 @@ func copyValues(values map[string]any) map[string]any {
 		return map[string]any{}
 	}
 	return runtime.DeepCopyJSON(values)
+}
+
+// Check reports whether the chart of a module can be read: its files and dependencies, and the
+// syntax of its own templates, with the functions that they call. Values are not needed for that,
+// so it can refuse what is on disk before it is in force (P8). Templates of subcharts, which the
+// values may disable, are not checked. A module without a chart has nothing to check. The error
+// names each file.
+func Check(m Module) error {
+	if !Exists(m.Dir) {
+		return nil
+	}
+	read, err := readOnce(m)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	where := m.Where()
+	for _, t := range read.chart.Templates {
+		tree := parse.New(filepath.Join(where, t.Name))
+		tree.Mode = parse.SkipFuncCheck // Helm's functions are not exported: a name that is none of them fails the run
+		if _, err := tree.Parse(string(t.Data), "", "", map[string]*parse.Tree{}); err != nil {
+			errs = append(errs, fmt.Errorf("template %s", strings.TrimPrefix(err.Error(), "template: ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkDependencies refuses, as helm install does, a chart that declares a subchart which is not in
+// charts/ (H21): without it the release would be another one than the author meant, and perhaps
+// empty. Like Helm it checks only the chart itself, not its subcharts, and does so whether the
+// dependency is enabled or not. dir is for the advice in the error.
+func checkDependencies(c *chart.Chart, dir string) error {
+	var missing []string
+	for _, d := range c.Metadata.Dependencies {
+		if d == nil || slices.ContainsFunc(c.Dependencies(), func(sub *chart.Chart) bool { return sub.Name() == d.Name }) {
+			continue
+		}
+		missing = append(missing, d.Name)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	file := "Chart.yaml"
+	if c.Metadata.APIVersion == chart.APIVersionV1 {
+		file = "requirements.yaml"
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("%s declares the dependency %s, which is not in charts/; run 'helm dependency build %s', "+
+		"or remove what is not needed from %s", file, strings.Join(slices.Compact(missing), ", "), dir, file)
+}
+
+// Sections are the keys under which a chart has the values of a subchart: one for each alias in
+// Chart.yaml, and the name of the subchart when Chart.yaml does not declare it.
+func Sections(ch, sub *chart.Chart) []string {
+	var names []string
+	for _, d := range ch.Metadata.Dependencies {
+		if d != nil && d.Name == sub.Name() {
+			names = append(names, cmp.Or(d.Alias, d.Name))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{sub.Name()}
+	}
+	return names
+}
+
+// Write writes the files of a chart, unchanged, into a directory, which it creates. Their names may be
+// of a stranger: none leads out of the directory. One that exists is an error: a second file of the same
+// name, or one of another chart.
+func Write(dir string, files []*chart.File) error {
+	all := &txtar.Archive{}
+	for _, f := range files {
+		all.Files = append(all.Files, txtar.File{Name: f.Name, Data: f.Data})
+	}
+	tree, err := txtar.FS(all)
+	if err == nil {
+		err = os.CopyFS(dir, tree)
+	}
+	if err != nil {
+		return fmt.Errorf("write the files of the chart: %w", err)
+	}
+	return nil
+}
+
+// RedirectLog redirects what Helm's library writes to Go's global logger, such as warnings about values that do not
+// fit those of the chart, to log, as warnings.
+//
+// The logger is global to the process: call this from main, before the first goroutine.
+func RedirectLog(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(redirected{to})
+}
+
+// redirected is the writer of the global logger.
+type redirected struct{ to *slog.Logger }
+
+// Write implements io.Writer. Some lines end with a value, which may be a secret.
+func (r redirected) Write(line []byte) (int, error) {
+	surplus := regexp.MustCompile(`(with non table for \S+|Ignoring non-table value) (?s:.*)|^(?i:info|warning): `)
+	r.to.Warn("Helm's library returned a warning", "err", surplus.ReplaceAllString(strings.TrimSpace(string(line)), "$1"))
+	return len(line), nil
 }

@@ -1,12 +1,21 @@
 package health
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
@@ -107,4 +116,158 @@ func HasStatus(kind schema.GroupKind) bool {
 		}
 	}
 	return true
+}
+
+const (
+	workers = 4
+	// readPause is between two reads of one object.
+	readPause = time.Second
+	// retryPause is how long after a failed read the next one comes.
+	retryPause = 10 * time.Second
+)
+
+// Follower keeps the health of objects up to date: Changed names what has changed, workers read it
+// and report. It is safe for concurrent use.
+type Follower struct {
+	client dynamic.Interface
+	report func(schema.GroupKind, types.NamespacedName, Health)
+	queue  workqueue.TypedDelayingInterface[object]
+
+	mu      sync.Mutex
+	objects map[object]*followed
+}
+
+type object struct {
+	schema.GroupKind
+	types.NamespacedName
+}
+
+// followed is one object. Whoever finds it changed since a read began makes a new one, so that the read does not count.
+type followed struct {
+	mapping *meta.RESTMapping
+	known   *Health   // nil: not read yet
+	version string    // resourceVersion that was read
+	next    time.Time // it is not read again before
+}
+
+// NewFollower makes a follower that reads nothing until Run. report is called when the health of an object has changed,
+// and for the first one that is known. It must return at once, and must not call the Follower, whose lock is held.
+func NewFollower(client dynamic.Interface, report func(schema.GroupKind, types.NamespacedName, Health)) *Follower {
+	return &Follower{client: client, report: report, queue: workqueue.NewTypedDelayingQueue[object](), objects: map[object]*followed{}}
+}
+
+// Run reads what Changed names, until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, f.queue.ShutDown)()
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for {
+				o, ended := f.queue.Get()
+				if ended {
+					return
+				}
+				f.read(ctx, o)
+				f.queue.Done(o)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// Changed notifies the follower that an object exists in this version. It returns at once.
+func (f *Follower) Changed(m *meta.RESTMapping, live *metav1.PartialObjectMetadata) {
+	o := object{m.GroupVersionKind.GroupKind(), types.NamespacedName{Namespace: live.Namespace, Name: live.Name}}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := f.objects[o]
+	if old != nil && old.version == live.ResourceVersion && live.ResourceVersion != "" && HasStatus(o.GroupKind) {
+		old.mapping = m // the kind may be served in another version than before
+		return          // as it is after each new list of a watch
+	}
+	now := &followed{mapping: m}
+	if old != nil {
+		now.known, now.next = old.known, old.next
+	}
+	f.objects[o] = now
+	if !HasStatus(o.GroupKind) {
+		health, deleted := deleting(live)
+		if !deleted {
+			health.State = Current
+		}
+		f.learn(o, now, health)
+		return
+	}
+	f.queue.AddAfter(o, time.Until(now.next))
+}
+
+// Again notifies the follower that an object was just written: its assessment may be out of date, so it is read
+// again, and reported also when its health is the same. A read in progress does not count. Again
+// returns at once.
+func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
+	o := object{kind, name}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := f.objects[o]
+	switch {
+	case old == nil || old.known == nil: // its first report is still to come
+	case !HasStatus(kind):
+		f.report(kind, name, *old.known)
+	default:
+		f.objects[o] = &followed{mapping: old.mapping, next: old.next}
+		f.queue.AddAfter(o, time.Until(old.next))
+	}
+}
+
+// Gone notifies the follower that an object does not exist any more, or is no longer ours. It returns at once.
+func (f *Follower) Gone(kind schema.GroupKind, name types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.objects, object{kind, name})
+}
+
+// learn keeps the health of an object, and reports it if it is another one than before. The caller
+// holds the lock, so reports about an object arrive in order.
+func (f *Follower) learn(o object, of *followed, now Health) {
+	changed := of.known == nil || *of.known != now
+	of.known = &now
+	if changed {
+		f.report(o.GroupKind, o.NamespacedName, now)
+	}
+}
+
+// read reads an object and assesses it. The lock is not held meanwhile, so what was read does not count if the object
+// is another one since. After an error it is Unknown, and read again later.
+func (f *Follower) read(ctx context.Context, o object) {
+	f.mu.Lock()
+	of := f.objects[o]
+	f.mu.Unlock()
+	if of == nil {
+		return
+	}
+	live, err := f.client.Resource(of.mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || ctx.Err() != nil { // Gone comes
+		return
+	}
+	var health Health
+	if err != nil {
+		health = Health{State: Unknown, Message: brief(fmt.Sprintf("get %s %s: %v", o.Kind, o.NamespacedName, err))}
+	} else {
+		health = Of(live)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.objects[o]
+	if now == nil {
+		return
+	}
+	now.next = time.Now().Add(readPause)
+	if now != of { // whoever has changed it has queued it
+		return
+	}
+	if f.learn(o, now, health); err != nil {
+		f.queue.AddAfter(o, retryPause)
+		return
+	}
+	now.version = live.GetResourceVersion()
 }

@@ -3,6 +3,8 @@
 package kinds
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -209,3 +212,154 @@ func (s *Server) Served(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) 
 
 // Namespaced reports whether objects of a mapping are in namespaces.
 func Namespaced(m *meta.RESTMapping) bool { return m.Scope.Name() == meta.RESTScopeNameNamespace }
+
+// Asked is .Capabilities of one render. It has what templates use of chartutil.Capabilities, and
+// notes what they ask about kinds: those are inputs of the manifest (H6), and a question about an
+// API whose kinds are unknown must not be answered (P13). All questions come from one goroutine.
+type Asked struct {
+	KubeVersion chartutil.KubeVersion
+	HelmVersion any
+
+	versions versions
+	lists    int             // how often templates took the list
+	asks     int             // how often they called Has; less than lists: they did something else with it
+	answers  map[string]bool // by what Has was called with
+}
+
+// NewAsked makes the capabilities of one render.
+func NewAsked(c *chartutil.Capabilities) *Asked {
+	a := &Asked{KubeVersion: c.KubeVersion, HelmVersion: c.HelmVersion, answers: map[string]bool{}}
+	all := make([]any, 0, len(c.APIVersions)+1)
+	for _, v := range c.APIVersions {
+		all = append(all, v)
+	}
+	// Behind the end of the list, where no template sees it.
+	a.versions = versions(append(all, a)[:len(all)])
+	return a
+}
+
+// APIVersions is what templates call.
+func (a *Asked) APIVersions() any {
+	a.lists++
+	return a.versions
+}
+
+// About reports whether the render has asked about an API whose kinds are unknown, so that it has got no true answer,
+// or has done something else with the list than to ask Has.
+func (a *Asked) About(unknown schema.GroupVersion) bool {
+	for version, answer := range a.answers {
+		if !answer && version == unknown.String() || strings.HasPrefix(version, unknown.String()+"/") {
+			return true
+		}
+	}
+	return a.lists > a.asks
+}
+
+// Answers are what the render has asked, and was answered. all: it did something else with the list
+// than to ask Has.
+func (a *Asked) Answers() (answers map[string]bool, all bool) { return a.answers, a.lists > a.asks }
+
+// versions is chartutil.VersionSet for templates: a list, because they may range over it. A list
+// has no room for its Asked, so that is an element behind its end; a part of the list, which a
+// template may cut out, has another element there, and its questions are not noted. As the list was
+// taken without a question, they still count as something else than Has.
+type versions []any
+
+// Has reports whether an API, or a kind of it, is there.
+func (v versions) Has(version string) bool {
+	answer := slices.Contains(v, any(version))
+	if a, ok := v[:len(v)+1][len(v)].(*Asked); ok {
+		a.asks++
+		a.answers[version] = answer
+	}
+	return answer
+}
+
+// AwayError reports that the kinds of an API are unknown now, because its server does not answer. It
+// is no evidence about its kinds or their objects (P13): they must not be taken for absent.
+type AwayError struct {
+	Version schema.GroupVersion
+	Err     error
+}
+
+// Error implements error.
+func (e *AwayError) Error() string {
+	return fmt.Sprintf("APIService %s is not available, so the kinds of the API %s are unknown: %v", apiService(e.Version), e.Version, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *AwayError) Unwrap() error { return e.Err }
+
+// apiService is the name of the APIService that registers an API.
+func apiService(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
+
+// errNotListed is the cause when an API that is still registered is not among those that
+// the API server lists: it has just started, or the server of the API has.
+var errNotListed = errors.New("the API server does not list its kinds, although it is registered")
+
+// noteAway notes which APIs do not answer: those that have failed, and those that were listed before, or were away,
+// and are not listed any more although they are registered.
+func (s *Server) noteAway(now, before *answer, failed map[schema.GroupVersion]error) {
+	for gv, err := range failed {
+		if !apierrors.IsNotFound(err) {
+			now.away[gv] = err
+		}
+	}
+	for _, gv := range slices.AppendSeq(slices.Collect(maps.Keys(before.listed)), maps.Keys(before.away)) {
+		if !now.listed[gv] && now.away[gv] == nil {
+			if err := s.registered(gv); err != nil {
+				now.away[gv] = err
+			}
+		}
+	}
+}
+
+// awayErrors are the APIs that did not answer, sorted.
+func (a *answer) awayErrors() (all []*AwayError) {
+	for gv, err := range a.away {
+		all = append(all, &AwayError{gv, err})
+	}
+	slices.SortFunc(all, func(a, b *AwayError) int { return strings.Compare(apiService(a.Version), apiService(b.Version)) })
+	return all
+}
+
+// awayIn returns an AwayError when an API of the group did not answer.
+func (a *answer) awayIn(group string) error {
+	for gv, err := range a.away {
+		if gv.Group == group {
+			return &AwayError{gv, err}
+		}
+	}
+	return nil
+}
+
+// reach is awayIn for an API that lacks a kind. One whose group was never listed may be registered all the same: the
+// API server has just started.
+func (s *Server) reach(a *answer, gv schema.GroupVersion) error {
+	if err := a.awayIn(gv.Group); err != nil {
+		return err
+	}
+	for listed := range a.listed {
+		if listed.Group == gv.Group {
+			return nil
+		}
+	}
+	if err := s.registered(gv); err != nil {
+		return &AwayError{gv, err}
+	}
+	return nil
+}
+
+// registered reads the APIService of an API that is not listed; nil: there is none. An
+// operator that may not read it must believe the list.
+func (s *Server) registered(gv schema.GroupVersion) error {
+	err := s.client.RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices", apiService(gv)).
+		Do(context.Background()).Error() // discovery takes no context; the transport limits its time
+	switch {
+	case err == nil:
+		return errNotListed
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return nil
+	}
+	return fmt.Errorf("APIService %s: %w", apiService(gv), err)
+}

@@ -9,15 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // Object names one object of a manifest. It is comparable; but two mentions of one object may
@@ -76,7 +78,7 @@ func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
 	data := document // JSON has escapes that YAML lacks
 	if !json.Valid(document) {
 		var err error
-		if data, err = yaml.YAMLToJSON(document); err != nil {
+		if data, err = sigsyaml.YAMLToJSON(document); err != nil {
 			return nil, err
 		}
 	}
@@ -143,4 +145,102 @@ func listItems(list *unstructured.Unstructured) ([]*unstructured.Unstructured, e
 		return nil, err
 	}
 	return items, nil
+}
+
+// A manifest comes from a release record, which every client with write access to Secrets in the
+// namespace can forge, or from a chart that repeats texts that people wrote into values. With aliases of aliases, a
+// text of some hundred bytes can expand to gigabytes (D39).
+const (
+	// MaxSize bounds a manifest, and what a document is with all aliases written out, in bytes. The
+	// API server takes 3 MiB for an object; the record of a release, packed, has 1 MiB.
+	MaxSize = 16 << 20
+	// MaxParts bounds the lines and elements of a manifest. Each takes some hundred bytes while it
+	// is parsed.
+	MaxParts = 500_000
+)
+
+var (
+	errTooLarge  = fmt.Errorf("the manifest is larger than %d MiB, with all aliases written out", MaxSize>>20)
+	errTooMany   = fmt.Errorf("the manifest has more than %d lines and elements of lists and maps", MaxParts)
+	errInCircles = errors.New("an anchor contains itself")
+)
+
+// Check refuses a text that would take much more memory than any object of a cluster, before it is
+// parsed. A text that it accepts is safe for Parse, and for all code of Helm that reads manifests. A text that
+// is not YAML passes: the parser reports the mistake. Most texts have no alias, and are only scanned.
+func Check(text string) error {
+	if len(text) > MaxSize {
+		return errTooLarge
+	}
+	parts := 0
+	for _, separator := range []string{"\n", ",", "[", "{"} {
+		parts += strings.Count(text, separator)
+	}
+	if parts > MaxParts {
+		return errTooMany
+	}
+	for document := range strings.SplitSeq(text, "\n---") {
+		if !strings.Contains(document, "&") || !strings.Contains(document, "*") {
+			continue
+		}
+		var root yaml.Node
+		if yaml.Unmarshal([]byte(document), &root) != nil {
+			continue // the parser explains it
+		}
+		if _, err := (expansion{}).size(&root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expansion has the sizes of nodes with an anchor, so that each is measured once however many
+// aliases refer to it; nodes that are being measured have the size -1.
+type expansion map[*yaml.Node]int
+
+// size is how large a node is with all aliases written out, in bytes. It ends as soon as a sum is
+// too large, so the work is bounded as well.
+func (e expansion) size(n *yaml.Node) (int, error) {
+	if n.Kind == yaml.AliasNode {
+		return e.size(n.Alias)
+	}
+	switch known := e[n]; {
+	case known < 0:
+		return 0, errInCircles
+	case known > 0:
+		return known, nil
+	}
+	if n.Anchor != "" {
+		e[n] = -1
+	}
+	sum := 1 + len(n.Value)
+	for _, child := range n.Content {
+		size, err := e.size(child)
+		if err != nil {
+			return 0, err
+		}
+		if sum += size; sum > MaxSize {
+			return 0, errTooLarge
+		}
+	}
+	if n.Anchor != "" {
+		e[n] = sum
+	}
+	return sum, nil
+}
+
+// Misprint looks for a mistake of printf in what a template has printed, such as %!d(float64=1). It returns the
+// line of the first one, and its text up to the value, which may be a secret; 0 if there is none.
+func Misprint(text string) (line int, mistake string) {
+	if !strings.Contains(text, "%!") {
+		return 0, ""
+	}
+	misprints := regexp.MustCompile(`%!(?:(\((?:EXTRA|NOVERB|BADWIDTH|BADPREC)\b)|` +
+		`([a-zA-Z]\()(?:BADINDEX\)|PANIC=|<nil>\)|\*?[\w.\[\]{}]+(?: \{\})?=))`)
+	found := misprints.FindStringSubmatchIndex(text)
+	if found == nil {
+		return 0, ""
+	}
+	end := max(found[3], found[5]) // of the group that matched
+	return 1 + strings.Count(text[:found[0]], "\n"), text[found[0]:end] + "…)"
 }

@@ -31,7 +31,7 @@ type Request struct {
 
 // request is a request for objects:
 // /apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE. Discovery is answered before
-// (discovery.go).
+// (kinds.go).
 //
 // This file has what all verbs share, and the verbs with one answer; watch has a stream
 // (stream.go). A request goes through newRequest, review, its verb and shown, in one

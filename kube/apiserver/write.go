@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,9 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"addon-operator/kube/fields"
 )
 
 // write is the options of a write. The zero value is a write of the whole object.
@@ -292,4 +301,146 @@ func (s *store) notify(e event) {
 	if e.key.resource == definitions {
 		s.watcher.KindsChanged()
 	}
+}
+
+// completeKind does what the API server, or a controller of the cluster, does to objects of some
+// kinds and what hooks and Helm rely on. It is called with each write and must lead to the same
+// result for the same object, or a write without a difference would not be recognised as one.
+func completeKind(k *kind, u *unstructured.Unstructured) {
+	switch k.resource().String() {
+	case "namespaces":
+		labels := u.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels["kubernetes.io/metadata.name"] = u.GetName()
+		u.SetLabels(labels)
+		setDefault(u, "Active", "status", "phase")
+		if u.GetDeletionTimestamp() == nil { // that of the controller that empties the namespace: removeNamespace here
+			_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers")
+		}
+	case "secrets":
+		foldStringData(u) // before it is stored, so that two writes of the same text are equal
+		setDefault(u, "Opaque", "type")
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
+	}
+}
+
+// setDefault sets a text where there is none. A parent of another type stays as it is.
+func setDefault(u *unstructured.Unstructured, value string, fields ...string) {
+	if old, _, _ := unstructured.NestedString(u.Object, fields...); old == "" {
+		_ = unstructured.SetNestedField(u.Object, value, fields...) // a string is not a map: nothing can be set in it
+	}
+}
+
+// foldStringData writes stringData into data, as an API server does: clients never read it back.
+func foldStringData(u *unstructured.Unstructured) {
+	texts, ok, _ := unstructured.NestedStringMap(u.Object, "stringData")
+	if !ok {
+		return
+	}
+	data, _, _ := unstructured.NestedMap(u.Object, "data")
+	if data == nil {
+		data = map[string]any{}
+	}
+	for name, text := range texts {
+		data[name] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	u.Object["data"] = data
+	delete(u.Object, "stringData")
+}
+
+// The library that API servers use computes which fields the managers of apply patches own, so that their conflicts are
+// those of a cluster. Other writes own nothing here. Lists of kinds that it has no schema for, those of
+// CustomResourceDefinitions, count as a whole.
+
+// applied is what an apply patch makes of an object; before is nil for one that does not exist. The
+// error is a conflict when another manager has another value for a field, unless force takes it
+// over.
+func applied(k *kind, subresource string, before, patch *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	fields, err := fieldManager(k, subresource)
+	if err != nil {
+		return nil, err
+	}
+	live := blank(k)
+	if before != nil {
+		live = before
+	}
+	after, err := fields.Apply(live, patch, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := after.(*unstructured.Unstructured)
+	if !ok {
+		return nil, internal("the apply patch made no object")
+	}
+	return u, nil
+}
+
+// blank is an object without fields: what an object is compared with that does not exist yet.
+func blank(k *kind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(k.WithKind(k.name))
+	return u
+}
+
+// known has the keys by which lists are merged. Making it takes long.
+var known = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+
+// fieldManager merges lists as a whole where known does not have the kind: custom kinds, and some of those in the scheme.
+// The scheme sets no defaults of untyped objects, as all in the store are.
+func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
+	converter := known()
+	if _, err := converter.ObjectToTyped(blank(k)); err != nil {
+		converter = managedfields.NewDeducedTypeConverter()
+	}
+	return managedfields.NewDefaultFieldManager(converter, onlyVersion{}, scheme.Scheme, unstructuredscheme.NewUnstructuredCreator(), k.WithKind(k.name), k.GroupVersion, subresource, nil)
+}
+
+// onlyVersion converts nothing: every object is kept in the version it was written in.
+type onlyVersion struct{ runtime.ObjectConvertor }
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (onlyVersion) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return o, nil
+}
+
+// withoutManagers is a copy of an object without the managers of its fields.
+func withoutManagers(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u = u.DeepCopy()
+	unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+	return u
+}
+
+// FieldProblem is what is wrong with a field of an object.
+type FieldProblem = fields.Problem
+
+// OnUnknownField calls f with each field of an object of a client, from now on, that its kind does
+// not have. Then the server does as others do: it drops such fields of built-in kinds, and refuses
+// values of another type. Those of custom kinds stay, and so f gets their values of another type,
+// too. f may not call the server.
+func (s *Server) OnUnknownField(f func(object map[string]any, p FieldProblem)) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.unknown = f
+}
+
+// checkFields drops what the built-in kind of an object does not have, and reports it to the observer.
+// Without an observer nothing is checked, and u stays as it is.
+func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
+	if s.unknown == nil {
+		return nil
+	}
+	for _, p := range s.checker.Check(u.Object) {
+		switch {
+		case k.custom:
+		case p.Unknown:
+			p.Drop()
+		default:
+			return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", k.name, k.Version, k.name, p))
+		}
+		s.unknown(u.Object, p)
+	}
+	return nil
 }
