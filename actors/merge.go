@@ -10,7 +10,6 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // These limits bound what waits for one hook. It is one task, which later triggers join in order
@@ -152,13 +151,8 @@ func turns(c messages.Cause) int {
 
 // loopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
-func loopDelay(c messages.Cause) (d time.Duration) {
-	const enough = 10 // it is the longest by then
-	delays := supervisor.Backoff()
-	for range min(turns(c)-allowedTurns, enough) {
-		d = delays.NextBackOff()
-	}
-	return d
+func loopDelay(c messages.Cause) time.Duration {
+	return slowedDown(turns(c), 5*time.Second, 30*time.Second)
 }
 
 // Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing

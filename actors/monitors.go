@@ -294,7 +294,7 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 			if mon.watch.State().Phase == kube.Forbidden {
 				m.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run: the operator may not read the objects of binding %s: %s", msg.Hook.Name, b.Name, why)})
 			}
-			return messages.Snapshots{Waiting: fmt.Sprintf("binding %s: %s", b.Name, why), Resync: !m.watches.filled(msg.Owner, msg.Hook.Name)}, true
+			return messages.Snapshots{Waiting: fmt.Sprintf("binding %s: %s", b.Name, why)}, true
 		}
 	}
 	if !complete {

@@ -114,10 +114,8 @@ func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
 
 // startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
 func (j moduleJob) startUp(run *supervisor.Run) error {
-	for _, hook := range hooks.ByOrder(j.Known.Hooks, hooks.OnStartup) {
-		if err := j.Hook(run, hook).order(hooks.OnStartup); err != nil {
-			return err
-		}
+	if err := j.runOrders(run, hooks.OnStartup); err != nil {
+		return err
 	}
 	for _, hook := range j.Known.Hooks {
 		for _, w := range synchronizations(hook) {
@@ -137,7 +135,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
-		if err := j.Hook(run, hook).order(binding); err != nil {
+		if err := j.Hook(run, hook).Run(orderWork(hook, binding)); err != nil {
 			return err
 		}
 	}
