@@ -24,7 +24,7 @@ const (
 // carriesTriggers reports whether a task runs a hook for events or ticks, to which others can be added.
 func carriesTriggers(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
-	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && len(w.Triggers) > 0
+	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes)
 }
 
 // mergeable reports whether two tasks can be one: they are for the same hook of the same owner,

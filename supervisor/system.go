@@ -48,7 +48,8 @@ func NewSystem(o Options) *System {
 	smallRegistry()
 	quiet := slog.New(warnings{o.Log.Handler().WithAttrs([]slog.Attr{slog.String("component", "protoactor")})})
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
-	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors, &crashes{log: o.Log, end: o.Crashed}), backoff: Backoff}
+	in := &Inspector{actors: actors, log: o.Log, crashed: o.Crashed, probes: map[string]*probe{}}
+	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: in, backoff: Backoff}
 	if o.Backoff != nil {
 		s.backoff = o.Backoff
 	}
