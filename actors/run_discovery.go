@@ -313,18 +313,14 @@ type hookDirectory struct {
 // the hooks that are returned are not complete and must not be used. Hooks that fail are loaded again and again, so
 // warnings have the attribute err: the log repeats them at growing intervals (J12).
 func (s *Shared) loadHooks(ctx context.Context, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
-	files, unused, err := hooks.Find(d.dir, d.prefix, d.scope)
+	files, _, err := hooks.Find(d.dir, d.prefix, d.scope)
 	if about, ok := errors.AsType[*fs.PathError](err); ok && d.prefix != "" {
 		about.Path = d.prefix // as the hooks in it are named
 	}
 	if err != nil {
 		return nil, err
 	}
-	var texts []string
-	for _, file := range unused {
-		texts = append(texts, describeUnused(file, d.dir, d.prefix))
-	}
-	if len(texts) > 0 {
+	if texts := unusedFiles(d.dir, d.prefix, d.scope); len(texts) > 0 {
 		log.Warn("files look like hooks and are none", "err", strings.Join(texts, "; "))
 	}
 	found := make([]hooks.Hook, 0, len(files))

@@ -367,7 +367,15 @@ func (d *definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 			sums[m.Name] = sum
 		}
 	}
-	written, err = d.ensure(ctx, append(brought, own...), sums)
+	written, err = d.client.EnsureCRDs(ctx, d.options, append(brought, own...))
+	if len(written) > 0 { // Helm looks for their kinds again (M6), also after a failure
+		d.releases.ResetDiscovery()
+	}
+	for module, sum := range sums {
+		if err == nil { // else the next call tries it again
+			d.ensured.Store(module, sum)
+		}
+	}
 	return written, errors.Join(append(errs, err)...)
 }
 
@@ -383,29 +391,8 @@ func (d *definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
 	}
-	found, wrong := d.read(m, files)
-	sums := map[string][sha256.Size]byte{m.Name: sum}
-	if wrong != nil {
-		sums = nil
-	}
-	_, err := d.ensure(ctx, found, sums)
-	return errors.Join(wrong, err)
-}
-
-// ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may
-// have been written. What has failed is not noted, so the next call tries it again.
-func (d *definitions) ensure(ctx context.Context, found []kube.CRD, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
-	written, err = d.client.EnsureCRDs(ctx, d.options, found)
-	if len(written) > 0 {
-		d.releases.ResetDiscovery()
-	}
-	if err != nil {
-		return written, err
-	}
-	for module, sum := range sums {
-		d.ensured.Store(module, sum)
-	}
-	return written, nil
+	_, err := d.EnsureCRDs(ctx, []helm.Module{m})
+	return err
 }
 
 // own are the definitions in crds/ of a module.
