@@ -40,10 +40,6 @@ func (p *program) MergeIntoWaiting(waiting []messages.Task, t messages.Task) []m
 	w, _ := t.Work.(messages.RunHook)
 	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return mergeable(other, t) })
 	if i < 0 {
-		if carriesTriggers(t) {
-			w.Triggers = slices.Clip(w.Triggers) // the first append copies: others know this message
-			t.Work = w
-		}
 		return append(waiting, t)
 	}
 	all, _ := waiting[i].Work.(messages.RunHook)
@@ -117,7 +113,7 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	case isEvent(t) && slices.ContainsFunc(w.Triggers, func(o messages.Trigger) bool { return same(o) && o.Context.Type == hooks.TypeSynchronization }):
 		return w // the Synchronization has not begun: it will show the object as it is now, or newer
 	}
-	w.Triggers = append(w.Triggers, t)
+	w.Triggers = append(slices.Clip(w.Triggers), t) // a copy: others know this message
 	return w
 }
 

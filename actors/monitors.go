@@ -129,7 +129,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, objectChanged{
-			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name, Version: c.Version,
+			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
 			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
 	}, func() { m.program.Send(self, watchSynced{Watch: key, Instance: instance}) })

@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -22,7 +23,6 @@ type objectChanged struct {
 	// Event is Added, Modified or Deleted.
 	Event           string
 	Namespace, Name string
-	Version         string // resourceVersion; empty for an object that was found to be gone
 	Object          hooks.Object
 	Arrived         time.Time
 }
@@ -62,18 +62,9 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg objectChanged
 	}
 	t := m.program.NewTask(msg.Watch.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeEvent(mon, msg)})
+	}, messages.Cause{Activation: messages.ByKubernetes, Detail: fmt.Sprintf("%s %s %s, binding %s", b.Kind, path.Join(msg.Namespace, msg.Name), msg.Event, b.Name)})
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
 	m.program.Enqueue(ctx, false, t)
-}
-
-// describeEvent is what a cause says of an event.
-func describeEvent(mon *monitor, msg objectChanged) string {
-	name := msg.Name
-	if msg.Namespace != "" {
-		name = msg.Namespace + "/" + name
-	}
-	return mon.binding.Kind + " " + name + " " + msg.Event + ", binding " + mon.binding.Name
 }
 
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).
@@ -82,7 +73,8 @@ func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 	t := messages.Trigger{Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: msg.Watch.Binding.Index}
 	switch {
 	case mon.hook.Config.Version == hooks.V0:
-		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kindOf(mon), Name: msg.Name}}
+		kind := cmp.Or(mon.watch.State().Kind, b.Kind) // as the API server spells it, whatever the hook wrote (C22)
+		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kind, Name: msg.Name}}
 	case b.Group != "":
 		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
 	default:
@@ -93,9 +85,6 @@ func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 	}
 	return t
 }
-
-// kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
-func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
 // synchronized ends the Synchronization of a binding: each held event becomes a task, unless the run saw
 // it (C40). Not so when the binding is open already, or when the run has shown an earlier instance of

@@ -77,7 +77,6 @@ type probe struct {
 	kind   string
 	run    bool // a worker of Runs: its failures are those of a task, and no crash
 
-	system    atomic.Int32 // system messages waiting
 	suspended atomic.Bool
 	stopping  atomic.Bool
 	busy      atomic.Bool
@@ -139,14 +138,10 @@ func (p *probe) PostSystemMessage(message any) {
 		p.turned()
 	case *actor.Stop:
 		p.stopping.Store(true)
-		p.system.Add(1)
 	case *actor.Restart:
 		if p.stopping.Load() { // the library would revive the actor
 			return
 		}
-		p.system.Add(1)
-	default:
-		p.system.Add(1)
 	}
 	p.Mailbox.PostSystemMessage(message)
 }
@@ -173,7 +168,6 @@ func (p *probe) InvokeUserMessage(message any) {
 
 // InvokeSystemMessage implements actor.MessageInvoker.
 func (p *probe) InvokeSystemMessage(message any) {
-	p.system.Add(-1)
 	if _, ok := message.(*actor.Restart); ok {
 		p.restarts.Add(1)
 		p.in.restarts.Add(1)
@@ -254,7 +248,7 @@ func (in *Inspector) Summaries() map[string]Summary {
 			s.Count = map[string]int{}
 		}
 		s.Count[p.state()]++
-		s.Messages += max(0, p.Mailbox.UserMessageCount()) + max(0, int(p.system.Load()))
+		s.Messages += max(0, p.Mailbox.UserMessageCount())
 		all[p.kind] = s
 	}
 	return all

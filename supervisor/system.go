@@ -38,8 +38,7 @@ type System struct {
 	Inspector *Inspector
 
 	backoff    func() backoff.BackOff
-	dispatcher actor.Dispatcher // nil for goroutines
-	common     []actor.PropsOption
+	dispatcher actor.Dispatcher    // nil for goroutines
 	options    []actor.PropsOption // of all actors but the runs
 }
 
@@ -53,8 +52,7 @@ func NewSystem(o Options) *System {
 	if o.Backoff != nil {
 		s.backoff = o.Backoff
 	}
-	s.common = []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
-	s.options = slices.Clone(s.common)
+	s.options = []actor.PropsOption{actor.WithMailbox(in.mailbox)}
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(s.observed(o.Observe)))
 	}
@@ -94,7 +92,7 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	options := slices.Clone(s.common)
+	options := []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
 	if s.dispatcher != nil {
 		options = append(options, actor.WithDispatcher(concurrent{s.dispatcher}))
 	}
