@@ -141,12 +141,13 @@ func (h hookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, 
 }
 
 // contexts completes the triggers with snapshots, which they share. A Synchronization in place of events shows its binding,
-// unless the module was disabled and enabled since, with another hook: then the start has shown what there is.
+// unless the module was disabled and enabled since, with another hook: then the start has shown what there is. One that a
+// person repeats has its objects already.
 func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks.Context {
 	list := make([]hooks.Context, 0, len(triggers))
 	for _, t := range triggers {
 		c := t.Context
-		if c.Type == hooks.TypeSynchronization {
+		if c.Type == hooks.TypeSynchronization && c.Objects == nil {
 			if t.Index >= len(snapshots.Bindings) || snapshots.Bindings[t.Index].Name != c.Binding {
 				continue
 			}

@@ -26,6 +26,7 @@ type effects struct {
 
 // finish applies the effects of a committed result. What fails is kept for the next attempt.
 func (h hookJob) finish(e effects) error {
+	h.job.Due[e.step] = e // also if this panics
 	left, err := h.patchObjects(e.objects)
 	if err != nil {
 		what := "the rest of its result is in force"
