@@ -10,7 +10,6 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // These limits bound what waits for one hook. It is one task, which later triggers join in order
@@ -25,7 +24,7 @@ const (
 // carriesTriggers reports whether a task runs a hook for events or ticks, to which others can be added.
 func carriesTriggers(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
-	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && len(w.Triggers) > 0
+	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes)
 }
 
 // mergeable reports whether two tasks can be one: they are for the same hook of the same owner,
@@ -41,10 +40,6 @@ func (p *program) MergeIntoWaiting(waiting []messages.Task, t messages.Task) []m
 	w, _ := t.Work.(messages.RunHook)
 	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return mergeable(other, t) })
 	if i < 0 {
-		if carriesTriggers(t) {
-			w.Triggers = slices.Clip(w.Triggers) // the first append copies: others know this message
-			t.Work = w
-		}
 		return append(waiting, t)
 	}
 	all, _ := waiting[i].Work.(messages.RunHook)
@@ -118,7 +113,7 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	case isEvent(t) && slices.ContainsFunc(w.Triggers, func(o messages.Trigger) bool { return same(o) && o.Context.Type == hooks.TypeSynchronization }):
 		return w // the Synchronization has not begun: it will show the object as it is now, or newer
 	}
-	w.Triggers = append(w.Triggers, t)
+	w.Triggers = append(slices.Clip(w.Triggers), t) // a copy: others know this message
 	return w
 }
 
@@ -152,13 +147,8 @@ func turns(c messages.Cause) int {
 
 // loopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
-func loopDelay(c messages.Cause) (d time.Duration) {
-	const enough = 10 // it is the longest by then
-	delays := supervisor.Backoff()
-	for range min(turns(c)-allowedTurns, enough) {
-		d = delays.NextBackOff()
-	}
-	return d
+func loopDelay(c messages.Cause) time.Duration {
+	return slowedDown(turns(c), 5*time.Second, 30*time.Second)
 }
 
 // Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing

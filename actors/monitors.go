@@ -34,14 +34,15 @@ type monitors struct {
 
 	watches watches
 	started uint64 // counts watches; the number identifies each
-	waiters snapshotWaiters
+	// Who waits until the snapshots of a hook are complete: runs, and Synchronizations that were deferred (C16).
+	runs    []snapshotRequest
+	later   []messages.SynchronizeLater
+	looking bool // a lookAgain is on its way
 }
 
 // New makes the actor.
 func newMonitors(ctx context.Context, p *program) actor.Actor {
-	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}}
-	m.waiters = snapshotWaiters{program: p, watches: m.watches}
-	return m
+	return &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}}
 }
 
 // Receive implements actor.Actor.
@@ -58,7 +59,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case objectChanged:
 		m.objectChanged(ctx, msg)
 	case messages.SynchronizationEnded:
-		m.waiters.cancel(msg.Run)
+		m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
 		for _, shown := range msg.Shown {
 			m.synchronized(ctx, shown)
 		}
@@ -66,14 +67,17 @@ func (m *monitors) Receive(ctx actor.Context) {
 			mon.runEnded(msg.Run)
 		}
 	case messages.SynchronizeLater:
-		m.waiters.synchronize(ctx, msg)
+		m.synchronizeLater(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
 	case lookAgain:
-		m.waiters.lookAgain(ctx)
+		m.looking = false
+		m.serve(ctx)
 	case *actor.Started:
 	case *actor.Stopping:
-		m.watches.stop(func(messages.WatchKey, *monitor) bool { return true })
+		for _, mon := range m.watches {
+			mon.watch.Stop()
+		}
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -82,45 +86,29 @@ func (m *monitors) Receive(ctx actor.Context) {
 
 // getSnapshots starts the watches of a hook at its first question, or takes over those that are
 // there, and answers when all are complete. All bindings of the hook are started, also for a run
-// that shows one of them: its Synchronizations come after the lists of all (C36).
+// that shows one of them: its Synchronizations come after the lists of all (C36). A watch of a hook that was loaded again
+// since, which may ask for something else, is replaced; so is one that a cancelled run has asked for after the watches of
+// its module were stopped.
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		key := messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}
-		if m.adopted(key, msg.Hook) {
-			continue
+		if mon := m.watches[key]; mon != nil {
+			if mon.hook.Config == msg.Hook.Config {
+				continue
+			}
+			mon.watch.Stop()
+			delete(m.watches, key)
 		}
-		if err := m.startWatch(ctx, key, msg.Hook, b); err != nil {
+		log := m.log.With("hook", msg.Hook.Name, "binding", b.Name)
+		mon := &monitor{monitorLife: monitorLife{log: log, phase: filling}, hook: msg.Hook, binding: b}
+		if err := m.fill(ctx, key, mon); err != nil {
 			ctx.Respond(messages.Snapshots{Err: fmt.Errorf("binding %s: %w", b.Name, err)})
 			return
 		}
+		m.watches[key] = mon
 	}
-	m.waiters.ask(ctx, msg)
-}
-
-// adopted reports whether a hook has this watch already. One of a hook that was loaded again since, which may ask for
-// something else, is stopped; so is one that a cancelled run has asked for after the watches of its module were
-// stopped.
-func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
-	mon := m.watches[key]
-	if mon == nil {
-		return false
-	}
-	if mon.hook.Config != hook.Config {
-		mon.watch.Stop()
-		delete(m.watches, key)
-		return false
-	}
-	return true
-}
-
-// startWatch begins a watch that this key does not have.
-func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
-	mon := newMonitor(m.log, hook, b)
-	if err := m.fill(ctx, key, mon); err != nil {
-		return err
-	}
-	m.watches[key] = mon
-	return nil
+	m.runs = append(m.runs, snapshotRequest{ctx.Sender(), msg})
+	m.serve(ctx)
 }
 
 // fill starts the watch of a monitor. Its functions are called from goroutines of package kube, so
@@ -141,7 +129,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, objectChanged{
-			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name, Version: c.Version,
+			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
 			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
 	}, func() { m.program.Send(self, watchSynced{Watch: key, Instance: instance}) })
@@ -163,14 +151,20 @@ func (m *monitors) watchSynced(ctx actor.Context, msg watchSynced) {
 		mon.overflow = ""
 		mon.become(filled)
 	}
-	m.waiters.serve(ctx)
+	m.serve(ctx)
 }
 
 // unwatch ends all that belongs to the hooks of an owner (G6.4). Runs that wait for snapshots are
 // answered with an error.
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
-	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
-	m.waiters.unwatched(ctx, msg.Owner)
+	for key, mon := range m.watches {
+		if key.Owner == msg.Owner {
+			mon.watch.Stop()
+			delete(m.watches, key)
+		}
+	}
+	m.later = slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
+	m.serve(ctx)
 }
 
 // monitor is one binding of one hook: its watch, and which of its events become tasks.
@@ -196,13 +190,6 @@ type watched struct {
 
 func newWatched(watch Watch, instance uint64) watched {
 	return watched{watch: watch, instance: instance, runs: map[int64]bool{}}
-}
-
-func newMonitor(log *slog.Logger, hook hooks.Hook, b hooks.KubernetesBinding) *monitor {
-	return &monitor{
-		monitorLife: monitorLife{log: log.With("hook", hook.Name, "binding", b.Name), phase: filling},
-		hook:        hook, binding: b,
-	}
 }
 
 // complete reports whether the snapshot is complete at this moment. It may cease to be: a
@@ -256,29 +243,9 @@ func (mon *monitor) open(seen uint64) (events []objectChanged) {
 	return events
 }
 
-// giveUp stops a watch that is too large, with all that it has held. When it is filled
-// again it begins like a new one.
-func (mon *monitor) giveUp(why string) {
-	mon.watch.Stop()
-	mon.overflow = why
-	mon.watched = newWatched(mon.watch, mon.instance)
-	mon.become(tooLarge)
-}
-
 // watches are the monitors of all bindings. Only the actor monitors uses them; the snapshots behind
 // them are filled by package kube, at any moment.
 type watches map[messages.WatchKey]*monitor
-
-// of are the monitors of one hook.
-func (w watches) of(owner, hook string) iter.Seq[*monitor] {
-	return func(yield func(*monitor) bool) {
-		for key, mon := range w {
-			if key.Owner == owner && key.Binding.Hook == hook && !yield(mon) {
-				return
-			}
-		}
-	}
-}
 
 // shownBy are those that a Synchronization run shows. Watches that were stopped meanwhile are left
 // out.
@@ -292,10 +259,10 @@ func (w watches) shownBy(owner string, s messages.Synchronization) iter.Seq[*mon
 	}
 }
 
-// complete reports whether all snapshots of a hook are complete now, or it has none.
-func (w watches) complete(owner, hook string) bool {
-	for mon := range w.of(owner, hook) {
-		if !mon.complete() {
+// all reports whether all bindings of a hook are such, or it has none.
+func (w watches) all(owner, hook string, such func(*monitor) bool) bool {
+	for key, mon := range w {
+		if key.Owner == owner && key.Binding.Hook == hook && !such(mon) {
 			return false
 		}
 	}
@@ -303,29 +270,38 @@ func (w watches) complete(owner, hook string) bool {
 }
 
 // filled reports whether all snapshots of a hook were complete once, and are not too large. It may
-// hold while complete does not: for example when a permission is lost, which is not waited for
+// hold while they are not complete: for example when a permission is lost, which is not waited for
 // (C17).
 func (w watches) filled(owner, hook string) bool {
-	for mon := range w.of(owner, hook) {
-		if !mon.isFilled() {
-			return false
-		}
-	}
-	return true
+	return w.all(owner, hook, func(mon *monitor) bool { return mon.isFilled() })
 }
 
 // snapshots are those of all bindings of a hook, in their order, taken at one moment (C35), if they
-// are all complete. An error is in the snapshots, and counts as complete, because waiting would not
-// help.
-func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
+// are all complete. An error, and a binding that cannot become complete for now, are in the snapshots, and count as
+// complete, because waiting would not help.
+func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
+	complete = true
 	for i, b := range msg.Hook.Config.Kubernetes {
-		mon := w[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
-		switch {
-		case mon == nil: // its module was disabled meanwhile, and the run is being cancelled
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		if mon == nil { // its module was disabled meanwhile, and the run is being cancelled
 			return messages.Snapshots{Err: errors.New("the watches of this hook were stopped")}, true
-		case !mon.complete():
-			return out, false
 		}
+		if mon.complete() {
+			continue
+		}
+		complete = false
+		if why := mon.blocked(); why != "" {
+			if mon.watch.State().Phase == kube.Forbidden {
+				m.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run: the operator may not read the objects of binding %s: %s", msg.Hook.Name, b.Name, why)})
+			}
+			return messages.Snapshots{Waiting: fmt.Sprintf("binding %s: %s", b.Name, why)}, true
+		}
+	}
+	if !complete {
+		return out, false
+	}
+	for i, b := range msg.Hook.Config.Kubernetes {
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
 		objects, seq := mon.watch.Snapshot()
 		if mon.watch.State().Phase == kube.TooLarge { // a message about that follows: it is empty, not complete
 			return out, false
@@ -333,6 +309,21 @@ func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, c
 		out.Bindings = append(out.Bindings, messages.BindingSnapshot{Name: b.Name, Objects: shownObjects(objects), Seq: seq, Instance: mon.instance})
 	}
 	return out, true
+}
+
+// blocked says why a binding that is not complete cannot become so for now: its kind is
+// missing, or the right to read it, or its snapshot is too large. Empty: a run should wait.
+func (mon *monitor) blocked() string {
+	state := mon.watch.State()
+	switch {
+	case mon.overflow != "":
+		return mon.overflow
+	case state.Phase == kube.Forbidden:
+		return state.Message + "; grant the operator's service account this permission, 'addon-operator rbac generate' prints all permissions that it needs"
+	case state.Phase == kube.WaitingForKind && !mon.isFilled(): // once it was, it is empty: a kind that is gone has no objects
+		return state.Message
+	}
+	return ""
 }
 
 // shownObjects are objects in the form of package hooks, which does not know kube. The JSON is
@@ -345,22 +336,12 @@ func shownObjects(objects []kube.Object) []hooks.Object {
 	return shown
 }
 
-// stop stops and forgets the watches that which selects.
-func (w watches) stop(which func(messages.WatchKey, *monitor) bool) {
-	for key, mon := range w {
-		if which(key, mon) {
-			mon.watch.Stop()
-			delete(w, key)
-		}
-	}
-}
-
 // publish shows the bindings. It is called after every message, so it only collects pointers and
 // small values; sorting and texts are left to those who look.
 func (m *monitors) publish(ctx actor.Context) {
-	all, waiting := make(liveBindings, 0, len(m.watches)), len(m.waiters.runs)
+	all, waiting := make(liveBindings, 0, len(m.watches)), len(m.runs)
 	for key, mon := range m.watches {
-		all = append(all, mon.live(key))
+		all = append(all, liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.overflow})
 	}
 	m.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
 		s := view.MonitorsStatus{Waiting: waiting, Snapshots: all.snapshots}
@@ -384,10 +365,6 @@ type liveBinding struct {
 	held    int
 	// tooLarge stays while the watch is filled again, which is no news.
 	tooLarge string
-}
-
-func (mon *monitor) live(key messages.WatchKey) liveBinding {
-	return liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.overflow}
 }
 
 // snapshots are what view.MonitorsStatus says.

@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -22,7 +23,6 @@ type objectChanged struct {
 	// Event is Added, Modified or Deleted.
 	Event           string
 	Namespace, Name string
-	Version         string // resourceVersion; empty for an object that was found to be gone
 	Object          hooks.Object
 	Arrived         time.Time
 }
@@ -62,18 +62,9 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg objectChanged
 	}
 	t := m.program.NewTask(msg.Watch.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeEvent(mon, msg)})
+	}, messages.Cause{Activation: messages.ByKubernetes, Detail: fmt.Sprintf("%s %s %s, binding %s", b.Kind, path.Join(msg.Namespace, msg.Name), msg.Event, b.Name)})
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
 	m.program.Enqueue(ctx, false, t)
-}
-
-// describeEvent is what a cause says of an event.
-func describeEvent(mon *monitor, msg objectChanged) string {
-	name := msg.Name
-	if msg.Namespace != "" {
-		name = msg.Namespace + "/" + name
-	}
-	return mon.binding.Kind + " " + name + " " + msg.Event + ", binding " + mon.binding.Name
 }
 
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).
@@ -82,7 +73,8 @@ func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 	t := messages.Trigger{Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: msg.Watch.Binding.Index}
 	switch {
 	case mon.hook.Config.Version == hooks.V0:
-		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kindOf(mon), Name: msg.Name}}
+		kind := cmp.Or(mon.watch.State().Kind, b.Kind) // as the API server spells it, whatever the hook wrote (C22)
+		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kind, Name: msg.Name}}
 	case b.Group != "":
 		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
 	default:
@@ -93,9 +85,6 @@ func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 	}
 	return t
 }
-
-// kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
-func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
 // synchronized ends the Synchronization of a binding: each held event becomes a task, unless the run saw
 // it (C40). Not so when the binding is open already, or when the run has shown an earlier instance of
@@ -108,16 +97,6 @@ func (m *monitors) synchronized(ctx actor.Context, shown messages.Shown) {
 	for _, change := range mon.open(shown.Seen) {
 		m.queueEvent(ctx, mon, change)
 	}
-}
-
-// snapshotWaiters is the part of monitors that knows who waits until the snapshots of a hook are
-// complete: runs, and Synchronizations that were deferred (C16).
-type snapshotWaiters struct {
-	program *program
-	watches watches
-	runs    []snapshotRequest
-	later   []messages.SynchronizeLater // deferred Synchronizations
-	looking bool                        // a lookAgain is on its way
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.
@@ -133,125 +112,48 @@ type lookAgain struct{}
 // lookEvery is how often the states of watches are looked at while someone waits for them.
 const lookEvery = 500 * time.Millisecond
 
-// ask answers a run when all bindings of its hook are complete (C36), or at once if one cannot
-// become complete for now.
-func (s *snapshotWaiters) ask(ctx actor.Context, msg messages.GetSnapshots) {
-	if reason := s.blocked(msg); reason != "" {
-		ctx.Respond(s.refusal(msg, reason))
-		return
-	}
-	s.runs = append(s.runs, snapshotRequest{ctx.Sender(), msg})
-	s.answer(ctx)
-}
-
-// cancel forgets a run that is over.
-func (s *snapshotWaiters) cancel(run int64) {
-	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == run })
-}
-
-// synchronize keeps a Synchronization that was deferred, as one with an equal one that waits.
-func (s *snapshotWaiters) synchronize(ctx actor.Context, msg messages.SynchronizeLater) {
-	s.later = append(slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool {
+// synchronizeLater keeps a Synchronization that was deferred, as one with an equal one that waits.
+func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
+	m.later = append(slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool {
 		same := l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
 		if same {
 			msg.Work.Late, msg.Work.Instead = msg.Work.Late || l.Work.Late, msg.Work.Instead || l.Work.Instead
 		}
 		return same
 	}), msg)
-	s.queueLater(ctx)
+	m.serve(ctx)
 }
 
-// unwatched drops what waits for the snapshots of the hooks of an owner, whose watches are gone.
-func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string) {
-	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner })
-	s.serve(ctx)
-}
-
-// serve answers and queues what need not wait any longer.
-func (s *snapshotWaiters) serve(ctx actor.Context) {
-	s.answer(ctx)
-	s.queueLater(ctx)
-}
-
-// lookAgain serves, and answers the runs whose snapshots cannot become complete for now.
-func (s *snapshotWaiters) lookAgain(ctx actor.Context) {
-	s.looking = false
-	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool {
-		reason := s.blocked(r.msg)
-		if reason != "" {
-			ctx.Send(r.from, s.refusal(r.msg, reason))
-		}
-		return reason != ""
-	})
-	s.serve(ctx)
-}
-
-func (s *snapshotWaiters) refusal(msg messages.GetSnapshots, reason string) messages.Snapshots {
-	return messages.Snapshots{Waiting: reason, Resync: !s.watches.filled(msg.Owner, msg.Hook.Name)}
-}
-
-// blocked says which binding of a hook cannot become complete for now, and why: its kind is
-// missing, or the right to read it, or its snapshot is too large. Empty: the run should wait.
-func (s *snapshotWaiters) blocked(msg messages.GetSnapshots) string {
-	for i, b := range msg.Hook.Config.Kubernetes {
-		mon := s.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
-		if mon == nil || mon.complete() {
-			continue
-		}
-		if mon.overflow != "" {
-			return fmt.Sprintf("binding %s: %s", b.Name, mon.overflow)
-		}
-		state := mon.watch.State()
-		if state.Phase == kube.Forbidden {
-			s.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run: the operator may not read the objects of binding %s: %s", msg.Hook.Name, b.Name, state.Message)})
-			return fmt.Sprintf("binding %s: %s; grant the operator's service account this permission, 'addon-operator rbac generate' prints all permissions that it needs", b.Name, state.Message)
-		}
-		if state.Phase == kube.WaitingForKind && !mon.isFilled() { // once it was, it is empty: a kind that is gone has no objects
-			return fmt.Sprintf("binding %s: %s", b.Name, state.Message)
-		}
-	}
-	return ""
-}
-
-// answer gives snapshots to the runs whose hooks have all bindings complete (C36).
-func (s *snapshotWaiters) answer(ctx actor.Context) {
-	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool {
-		snapshots, complete := s.watches.snapshots(r.msg)
+// serve answers the runs whose snapshots are complete (C36), or cannot become complete for now, and queues the deferred
+// Synchronizations whose bindings are complete by now. If others wait, it starts the timer. The end of a first list
+// notifies by itself, so what waits for nothing else needs no timer.
+func (m *monitors) serve(ctx actor.Context) {
+	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool {
+		snapshots, complete := m.snapshots(r.msg)
 		if complete {
-			for mon := range s.watches.shownBy(r.msg.Owner, r.msg.Synchronization) {
-				mon.runBegan(r.msg.Synchronization.Run)
+			if snapshots.Waiting == "" {
+				for mon := range m.watches.shownBy(r.msg.Owner, r.msg.Synchronization) {
+					mon.runBegan(r.msg.Synchronization.Run)
+				}
 			}
 			ctx.Send(r.from, snapshots)
 		}
 		return complete
 	})
-	s.lookLater(ctx)
-}
-
-// queueLater queues the deferred Synchronizations whose bindings are complete by now.
-func (s *snapshotWaiters) queueLater(ctx actor.Context) {
-	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool {
-		complete := s.watches.complete(l.Owner, l.Hook.Name)
+	m.later = slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool {
+		complete := m.watches.all(l.Owner, l.Hook.Name, (*monitor).complete)
 		if complete {
-			t := s.program.NewTask(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
+			t := m.program.NewTask(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
 			t.Queue = l.Queue
-			s.program.Enqueue(ctx, false, t)
+			m.program.Enqueue(ctx, false, t)
 		}
 		return complete
 	})
-	s.lookLater(ctx)
-}
-
-// lookLater starts the timer of lookAgain if someone waits. The end of a first list notifies by
-// itself, so what waits for nothing else needs no timer.
-func (s *snapshotWaiters) lookLater(ctx actor.Context) {
-	due := len(s.runs) > 0 ||
-		slices.ContainsFunc(s.later, func(l messages.SynchronizeLater) bool { return s.watches.filled(l.Owner, l.Hook.Name) })
-	if !due || s.looking {
-		return
+	lost := func(l messages.SynchronizeLater) bool { return m.watches.filled(l.Owner, l.Hook.Name) }
+	if !m.looking && (len(m.runs) > 0 || slices.ContainsFunc(m.later, lost)) {
+		m.looking = true
+		m.program.SendLater(ctx, lookEvery, lookAgain{})
 	}
-	s.looking = true
-	s.program.SendLater(ctx, lookEvery, lookAgain{})
 }
 
 // watchOverflowed says that a watch is too large and keeps nothing any more.
@@ -272,7 +174,6 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	if mon == nil || mon.instance != msg.instance || mon.phase == tooLarge {
 		return
 	}
-	mon.watch.Stop()
 	m.giveUp(ctx, msg.watch, mon, mon.watch.State().Message)
 }
 
@@ -283,7 +184,10 @@ func (m *monitors) giveUp(ctx actor.Context, key messages.WatchKey, mon *monitor
 	// An owner whose Synchronization has not shown the snapshot yet is notified by its refusal
 	// (postpone); the others get another Synchronization.
 	wasFilled := mon.isFilled()
-	mon.giveUp(why + "; narrow the binding with selectors, or keep less with jqFilter and keepFullObjectsInMemory: false")
+	mon.watch.Stop()
+	mon.overflow = why + "; narrow the binding with selectors, or keep less with jqFilter and keepFullObjectsInMemory: false"
+	mon.watched = newWatched(mon.watch, mon.instance)
+	mon.become(tooLarge)
 	m.log.Error("a binding is too large: its hook does not run", "owner", key.Owner, "hook", mon.hook.Name,
 		"binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", againAfter)
 	text := fmt.Sprintf("hook %s does not run: its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)
@@ -291,7 +195,7 @@ func (m *monitors) giveUp(ctx actor.Context, key messages.WatchKey, mon *monitor
 	if wasFilled {
 		for _, w := range synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
-			m.waiters.synchronize(ctx, messages.SynchronizeLater{
+			m.synchronizeLater(ctx, messages.SynchronizeLater{
 				Owner: key.Owner, Queue: mon.hook.Config.Kubernetes[w.Bindings[0]].Queue, Hook: mon.hook, Work: w,
 			})
 		}

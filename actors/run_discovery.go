@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -288,13 +289,13 @@ type getHooks struct{}
 
 // LoadGlobalHooks finds the global hooks.
 func (s *Shared) LoadGlobalHooks(ctx context.Context, g addons.Global) ([]hooks.Hook, error) {
-	return s.loadHooks(ctx, messages.GlobalHooks, hookDirectory{g.HooksDir, "", g.Dir, hooks.Global}, s.Log)
+	return s.loadHooks(ctx, hookDirectory{g.HooksDir, "", g.Dir, hooks.Global}, s.Log)
 }
 
 // LoadModuleHooks finds the hooks of a module. A module may have none, but not because its
 // directory is missing: it would be without hooks when the directory is back.
 func (s *Shared) LoadModuleHooks(ctx context.Context, m addons.Module) ([]hooks.Hook, error) {
-	found, err := s.loadHooks(ctx, m.Name, hookDirectory{m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module}, s.Log.With("module", m.Name))
+	found, err := s.loadHooks(ctx, hookDirectory{m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module}, s.Log.With("module", m.Name))
 	if err == nil {
 		err = stillThere(m)
 	}
@@ -309,18 +310,18 @@ type hookDirectory struct {
 
 // loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3). A hook
 // that fails does not end the search, so that its error names all that are wrong; with an error,
-// the hooks that are returned are not complete and must not be used.
-func (s *Shared) loadHooks(ctx context.Context, owner string, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
-	files, unused, err := hooks.Find(d.dir, d.prefix, d.scope)
+// the hooks that are returned are not complete and must not be used. Hooks that fail are loaded again and again, so
+// warnings have the attribute err: the log repeats them at growing intervals (J12).
+func (s *Shared) loadHooks(ctx context.Context, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
+	files, _, err := hooks.Find(d.dir, d.prefix, d.scope)
 	if about, ok := errors.AsType[*fs.PathError](err); ok && d.prefix != "" {
 		about.Path = d.prefix // as the hooks in it are named
 	}
 	if err != nil {
 		return nil, err
 	}
-	var warnings []hookWarning
-	for _, file := range unused {
-		warnings = append(warnings, hookWarning{text: describeUnused(file, d.dir, d.prefix)})
+	if texts := unusedFiles(d.dir, d.prefix, d.scope); len(texts) > 0 {
+		log.Warn("files look like hooks and are none", "err", strings.Join(texts, "; "))
 	}
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error
@@ -328,45 +329,13 @@ func (s *Shared) loadHooks(ctx context.Context, owner string, d hookDirectory, l
 		inFile, err := s.Hooks.Configure(ctx, file, d.workingDir, d.scope)
 		errs = append(errs, err)
 		for _, hook := range inFile {
-			for _, text := range hook.Config.Warnings {
-				warnings = append(warnings, hookWarning{text, hook.Name})
+			if texts := hook.Config.Warnings; len(texts) > 0 {
+				log.Warn("the configuration of a hook has mistakes", "hook", hook.Name, "err", strings.Join(texts, "; "))
 			}
 		}
 		found = append(found, inFile...)
 	}
-	if ctx.Err() == nil { // else not all hooks were asked, and those that were are asked again
-		s.warn(owner, warnings, log)
-	}
 	return found, errors.Join(errs...)
-}
-
-// hookWarning is about a file in a directory of hooks, or about the configuration of a hook, which it then names.
-type hookWarning struct{ text, hook string }
-
-// warn logs the warnings that the load of the same hooks before did not have (J12): hooks that fail
-// are loaded again and again, and their warnings stay.
-func (s *Shared) warn(owner string, now []hookWarning, log *slog.Logger) {
-	var before []hookWarning
-	s.warned.Change(func(all map[string][]hookWarning) map[string][]hookWarning {
-		before = all[owner]
-		next := maps.Clone(all)
-		if next == nil {
-			next = map[string][]hookWarning{}
-		}
-		if next[owner] = now; len(now) == 0 {
-			delete(next, owner)
-		}
-		return next
-	})
-	for _, w := range now {
-		switch {
-		case slices.Contains(before, w):
-		case w.hook != "":
-			log.Warn(w.text, "hook", w.hook)
-		default:
-			log.Warn(w.text)
-		}
-	}
 }
 
 // stillThere distinguishes a module without hooks or chart from one whose directory was removed.
@@ -411,13 +380,13 @@ func (e *filesChanged) Error() string {
 
 // current returns why the chart that was read now must not be used with the values of the run. They
 // go together if the files that a run reads, on disk and in force, are those that the values come from.
-func (r releaseJob) current() error {
-	known, tree := r.job.Known, r.job.Tree.Load()
+func (j moduleJob) current() error {
+	known, tree := j.Known, j.Tree.Load()
 	if tree == nil {
 		return nil
 	}
-	m := tree.Module(r.job.Owner)
-	switch what := tree.Outdated(r.job.Owner); {
+	m := tree.Module(j.Owner)
+	switch what := tree.Outdated(j.Owner); {
 	case what != "" && m != nil && m.Stale() != "":
 		return fmt.Errorf("the chart was not loaded before, and the files are not in force: %s", m.Stale())
 	case what != "":

@@ -37,6 +37,22 @@ type Job struct {
 	Due map[step]effects
 }
 
+// step is one run of a hook in a task: the hook, and what it runs for.
+type step struct{ hook, reason string }
+
+// effects are the part of a hook's result that follows its commit (D26): object patches, which the
+// API server may refuse, then metrics. What is committed must not be committed again, so an attempt that comes to the
+// same step continues here and does not run the hook.
+type effects struct {
+	step    step
+	objects []objectpatch.Patch // those that are left
+	metrics []hooks.Metric
+	// synchronization is what the run was for; its events are held until it has ended. shown is
+	// what the hook has seen then.
+	synchronization messages.Synchronization
+	shown           []messages.Shown
+}
+
 // hookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy
 // by one that is in the span of the hook.
 type hookJob struct {
@@ -58,12 +74,12 @@ func (h hookJob) serve(w messages.RunHook) error {
 		return h.finish(left)
 	}
 	snapshots, err := h.snapshotsFor(w.Triggers)
-	if waiting, ok := errors.AsType[*waitingError](err); ok {
-		h.skip(w, err, waiting.resync)
-		return nil
-	}
 	if err != nil {
 		return err
+	}
+	if snapshots.Waiting != "" {
+		h.skip(w, snapshots.Waiting)
+		return nil
 	}
 	if len(w.Triggers) > 1 && inFile(w.Triggers, snapshots) > maxContexts {
 		w = h.job.relieved(h.job.Task, w)
@@ -95,9 +111,8 @@ func inFile(triggers []messages.Trigger, snapshots messages.Snapshots) (sum int)
 // skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
 // others, and must not take an incomplete snapshot for a complete one. When the snapshots are
 // complete, the module (or the reload) that is due then runs its order hooks again, and a Synchronization shows what
-// events would have shown; the next tick comes by itself (C17). If a Synchronization of all bindings is
-// due (resync), that causes the module run or reload, too.
-func (h hookJob) skip(w messages.RunHook, reason error, resync bool) {
+// events would have shown; the next tick comes by itself (C17).
+func (h hookJob) skip(w messages.RunHook, reason string) {
 	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
 		w.Triggers = nil
@@ -108,7 +123,7 @@ func (h hookJob) skip(w messages.RunHook, reason error, resync bool) {
 			return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index)
 		}
 		s.Again, s.Instead, s.Late = true, slices.ContainsFunc(w.Triggers, shows), w.Triggers == nil && i == len(due)-1
-		if !resync && (s.Instead || s.Late) {
+		if s.Instead || s.Late {
 			h.later(s)
 		}
 	}
@@ -118,11 +133,6 @@ func (h hookJob) skip(w messages.RunHook, reason error, resync bool) {
 func (h hookJob) later(w messages.SynchronizeHook) {
 	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
 	h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.job.Owner, Queue: queue, Hook: h.hook, Work: w})
-}
-
-// order runs a hook for one of its order bindings.
-func (h hookJob) order(binding hooks.BindingType) error {
-	return h.Run(orderWork(h.hook, binding))
 }
 
 // orderWork is the work of an order binding: one context with the snapshots of all
@@ -147,12 +157,13 @@ func (h hookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, 
 }
 
 // contexts completes the triggers with snapshots, which they share. A Synchronization in place of events shows its binding,
-// unless the module was disabled and enabled since, with another hook: then the start has shown what there is.
+// unless the module was disabled and enabled since, with another hook: then the start has shown what there is. One that a
+// person repeats has its objects already.
 func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks.Context {
 	list := make([]hooks.Context, 0, len(triggers))
 	for _, t := range triggers {
 		c := t.Context
-		if c.Type == hooks.TypeSynchronization {
+		if c.Type == hooks.TypeSynchronization && c.Objects == nil {
 			if t.Index >= len(snapshots.Bindings) || snapshots.Bindings[t.Index].Name != c.Binding {
 				continue
 			}
@@ -198,23 +209,11 @@ func (h hookJob) snapshots(synchronization messages.Synchronization) (messages.S
 	if err == nil {
 		err = got.Err
 	}
-	if err == nil && got.Waiting != "" {
-		err = &waitingError{got.Waiting, got.Resync}
-	}
 	if err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", h.hook.Name, err)
 	}
 	return got, h.job.ask(h.run, handOver{}) // that may have taken a while
 }
-
-// waitingError says that a snapshot cannot be complete for now.
-type waitingError struct {
-	reason string
-	resync bool // as in [messages.Snapshots]
-}
-
-// Error implements error.
-func (e *waitingError) Error() string { return e.reason }
 
 // Synchronize runs a hook for the objects that exist already, and lets the events of these bindings
 // through afterwards (C40). A failure that the binding allows counts as a success (F12). The
@@ -246,12 +245,12 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 		}
 	}()
 	snapshots, err := h.snapshots(synchronization)
-	if waiting, ok := errors.AsType[*waitingError](err); ok {
-		h.postpone(w, waiting)
-		return nil
-	}
 	if err != nil {
 		return err
+	}
+	if snapshots.Waiting != "" {
+		h.postpone(w, snapshots.Waiting)
+		return nil
 	}
 	for _, i := range w.Bindings {
 		shown := snapshots.Bindings[i]
@@ -289,7 +288,7 @@ func (h hookJob) synchronized(w messages.SynchronizeHook, e effects) {
 
 // postpone defers a Synchronization until its bindings are complete, so that nothing else waits for
 // it. Late: the module continues without this hook and so has to run again afterwards.
-func (h hookJob) postpone(w messages.SynchronizeHook, reason error) {
+func (h hookJob) postpone(w messages.SynchronizeHook, reason string) {
 	h.job.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", h.hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
 	h.later(w)
@@ -343,11 +342,8 @@ func (h hookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 	if err != nil {
 		return errors.Join(err, h.patchDespite(result))
 	}
-	if e.objects, err = h.objectPatches(result); err != nil {
+	if e.objects, err = h.objectPatches(result, false); err != nil {
 		return err
-	}
-	if err := h.checkObjects(e.objects); err != nil {
-		return fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err)
 	}
 	if err := h.job.Metrics.Reports.Check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, err)
@@ -364,21 +360,44 @@ func (h hookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 	return h.finish(e)
 }
 
-// objectPatches parses the whole file before any of it has an effect (K1).
-func (h hookJob) objectPatches(result hooks.Result) ([]objectpatch.Patch, error) {
+// finish applies the effects of a committed result. What fails is kept for the next attempt.
+func (h hookJob) finish(e effects) error {
+	h.job.Due[e.step] = e // also if this panics
+	left, err := h.patchObjects(e.objects)
+	if err != nil {
+		what := "the rest of its result is in force"
+		if !h.job.Task.AllowFailure {
+			what += "; this is retried without running the hook again"
+		}
+		e.objects = left
+		h.job.Due[e.step] = e
+		return fmt.Errorf("%w (%s)", err, what)
+	}
+	delete(h.job.Due, e.step)
+	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, h.hook.Name, e.metrics); dropped > 0 {
+		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", h.hook.Name, "dropped", dropped, "most", h.job.Metrics.Reports.Limit)
+	}
+	if len(e.objects) > 0 {
+		return h.job.ask(h.run, handOver{}) // that may have taken a while
+	}
+	return nil
+}
+
+// objectPatches parses the whole file before any of it has an effect (K1), and refuses what cannot be right, such as an
+// unknown kind, without writing (D26, K7). Of a failed hook only those with ignoreHookError count (K9).
+func (h hookJob) objectPatches(result hooks.Result, failed bool) ([]objectpatch.Patch, error) {
 	objects, err := objectpatch.Parse(result.ObjectPatches, h.job.JQLibrary...)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", h.hook.Name, err)
 	}
-	return objects, nil
-}
-
-// checkObjects refuses what cannot be right, such as an unknown kind, without writing (D26, K7).
-func (h hookJob) checkObjects(objects []objectpatch.Patch) error {
-	if len(objects) == 0 {
-		return nil
+	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return failed && !p.IgnoreHookError })
+	if len(objects) > 0 {
+		err = h.job.Objects.CheckObjectPatches(h.run.Context(), objects)
 	}
-	return h.job.Objects.CheckObjectPatches(h.run.Context(), objects)
+	if err != nil {
+		return nil, fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err)
+	}
+	return objects, nil
 }
 
 // patchObjects executes operations and returns those that have failed, which a retry repeats.
@@ -401,13 +420,9 @@ func (h hookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.P
 // patchDespite applies the operations of a failed hook that have ignoreHookError, for example one
 // that writes the failure into a status (K9).
 func (h hookJob) patchDespite(result hooks.Result) error {
-	objects, err := h.objectPatches(result)
+	objects, err := h.objectPatches(result, true)
 	if err != nil {
 		return err
-	}
-	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError })
-	if err := h.checkObjects(objects); err != nil {
-		return fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
 	}
 	_, err = h.patchObjects(objects)
 	return err

@@ -50,6 +50,19 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// P5: a Synchronization in place of events shows the objects of its binding, not those of another one with the same name,
+// and nothing if the hook has changed. One that a person repeats shows what it has shown.
+func TestSynchronizationInPlaceOfEvents(t *testing.T) {
+	snapshots := messages.Snapshots{Bindings: []messages.BindingSnapshot{{Name: "twins", Objects: objects("a")}, {Name: "twins", Objects: objects("b")}}}
+	trigger := func(name string, index int, shown []hooks.Object) messages.Trigger {
+		return messages.Trigger{Context: hooks.Context{Binding: name, Type: hooks.TypeSynchronization, Objects: shown}, Binding: hooks.OnKubernetes, Index: index}
+	}
+	got := contexts([]messages.Trigger{trigger("twins", 1, nil), trigger("other", 0, nil), trigger("twins", 2, nil), trigger("twins", 0, []hooks.Object{})}, snapshots)
+	if len(got) != 2 || !reflect.DeepEqual(got[0].Objects, objects("b")) || len(got[1].Objects) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // C41, X24: one run for each binding, in the order of definition; one for the bindings
 // of a group that share a queue.
 func TestSynchronizations(t *testing.T) {

@@ -64,7 +64,7 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 	run, s := j.span(run, "module run")
 	defer func() { s.End(err) }()
 	result.Trace = s.Name()
-	if err := j.release(run).dueCRDs(); err != nil { // before hooks, which may watch their kinds
+	if err := j.ensureCRDs(run); err != nil {
 		return result, err
 	}
 	if err := j.loadHooks(run); err != nil {
@@ -84,7 +84,7 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 	// Only values that differ from those that Helm gets need another run: what one afterHelm hook
 	// sets the next one may take back.
 	rendered := j.Known.Own.Checksum()
-	if result.Release, result.Untouched, err = j.release(run).apply(); err != nil {
+	if result.Release, result.Untouched, err = j.apply(run); err != nil {
 		return result, err
 	}
 	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
@@ -114,10 +114,8 @@ func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
 
 // startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
 func (j moduleJob) startUp(run *supervisor.Run) error {
-	for _, hook := range hooks.ByOrder(j.Known.Hooks, hooks.OnStartup) {
-		if err := j.Hook(run, hook).order(hooks.OnStartup); err != nil {
-			return err
-		}
+	if err := j.runOrders(run, hooks.OnStartup); err != nil {
+		return err
 	}
 	for _, hook := range j.Known.Hooks {
 		for _, w := range synchronizations(hook) {
@@ -137,7 +135,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
-		if err := j.Hook(run, hook).order(binding); err != nil {
+		if err := j.Hook(run, hook).Run(orderWork(hook, binding)); err != nil {
 			return err
 		}
 	}
@@ -156,7 +154,7 @@ func (j moduleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 		return true, nil
 	}
 	if !j.Known.Loaded && !j.Known.Begun { // then only an earlier process can have left something (E9)
-		if deployed, err := j.release(run).deployed(); err != nil || !deployed {
+		if deployed, err := j.deployed(run); err != nil || !deployed {
 			return false, err
 		}
 	}
@@ -189,144 +187,125 @@ func (j moduleJob) beforeDelete(run *supervisor.Run) error {
 	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) == 0 {
 		return nil
 	}
-	if deployed, err := j.release(run).deployed(); err != nil || !deployed {
+	if deployed, err := j.deployed(run); err != nil || !deployed {
 		return err
 	}
 	return j.runOrders(run, hooks.BeforeDeleteHelm)
 }
 
-// releaseJob is the part of a module's job that is about its release: its CRDs, Helm, and what
-// cures an error of Helm.
-type releaseJob struct {
-	job moduleJob
-	run *supervisor.Run
-}
-
-// release is the part of the job that is about the release.
-func (j moduleJob) release(run *supervisor.Run) releaseJob { return releaseJob{j, run} }
-
 // apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
 // in the middle, which would leave a pending release; only the end of the grace period stops it.
 // Waiting for Helm hooks does end with the task.
-func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
-	if !charts.Exists(r.job.Module.Dir) {
-		return helm.Outcome{}, false, stillThere(r.job.Module) // H16
+func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
+	if !charts.Exists(j.Module.Dir) {
+		return helm.Outcome{}, false, stillThere(j.Module) // H16
 	}
-	if r.job.Known.Maintenance != "" {
+	if j.Known.Maintenance != "" {
 		return helm.Outcome{}, true, nil
 	}
-	var s span
-	r.run, s = r.job.span(r.run, "helm")
+	run, s := j.span(run, "helm")
 	defer func() { s.End(err) }()
-	r.run.Step("helm")
-	for _, section := range []*values.Section{r.job.Known.Global, r.job.Known.Own} { // D36
+	run.Step("helm")
+	for _, section := range []*values.Section{j.Known.Global, j.Known.Own} { // D36
 		if err := section.ValidateForHelm(); err != nil {
 			return helm.Outcome{}, false, fmt.Errorf("values for helm: %w", err)
 		}
 	}
-	if err := r.ownCRDs(); err != nil {
+	if err := j.ensureCRDs(run); err != nil {
 		return helm.Outcome{}, false, err
 	}
 	began := time.Now()
-	outcome, err = r.upgrade()
-	r.job.Metrics.Helm.Ran(r.job.Owner, r.job.Task.Cause, began)
+	outcome, err = j.upgrade(run)
+	j.Metrics.Helm.Ran(j.Owner, j.Task.Cause, began)
 	if err != nil {
 		return outcome, false, err
 	}
 	s.SetAttributes(attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision),
 		attribute.String("release.reason", outcome.Reason))
-	level := r.job.Log.Info
+	level := j.Log.Info
 	if outcome.Action == helm.Skipped || outcome.Action == helm.Held { // the module logs the latter, once
-		level = r.job.Log.Debug
+		level = j.Log.Debug
 	}
 	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
 	return outcome, false, nil
 }
 
-// dueCRDs installs the CRDs that the discovery could not: the module was under maintenance, their files were
-// wrong, or have changed since.
-func (r releaseJob) dueCRDs() error {
-	if r.job.CRDs == nil || !r.job.Known.CRDsDue || r.job.Known.Maintenance != "" {
+// ensureCRDs installs the CRDs that the discovery could not, because the module was under maintenance, their files were
+// wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may watch
+// their kinds, and again before Helm: maintenance may be over since, and hooks may have set values.
+func (j moduleJob) ensureCRDs(run *supervisor.Run) error {
+	if j.CRDs == nil || j.Known.Maintenance != "" {
 		return nil
 	}
-	r.run.Step("CRDs")
-	merged, _ := r.job.Known.Values()
-	if _, err := r.job.CRDs.EnsureCRDs(r.run.Context(), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
+	merged, _ := j.Known.Values()
+	m, ensure := plan.HelmModule(j.Module, merged), j.CRDs.EnsureSubcharts
+	if j.Known.CRDsDue {
+		run.Step("CRDs")
+		ensure = func(ctx context.Context, m helm.Module) error {
+			_, err := j.CRDs.EnsureCRDs(ctx, []helm.Module{m})
+			return err
+		}
+	}
+	if err := ensure(run.Context(), m); err != nil {
 		return &crdError{err}
 	}
-	r.job.Known.CRDsDue = false
-	return nil
-}
-
-// ownCRDs installs CRDs that became due after the run began: maintenance is over since, or values
-// that hooks have set enable a subchart.
-func (r releaseJob) ownCRDs() error {
-	if r.job.CRDs == nil {
-		return nil
-	}
-	if r.job.Known.CRDsDue {
-		return r.dueCRDs()
-	}
-	merged, _ := r.job.Known.Values()
-	if err := r.job.CRDs.EnsureSubcharts(r.run.Context(), plan.HelmModule(r.job.Module, merged)); err != nil {
-		return &crdError{err}
-	}
+	j.Known.CRDsDue = false
 	return nil
 }
 
 // upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
 // healer shows their health, or the module would be ready with the health of the old ones (H25).
-func (r releaseJob) upgrade() (helm.Outcome, error) {
-	merged, _ := r.job.Known.Values()
-	m := plan.HelmModule(r.job.Module, merged)
-	m.Drifted, m.Allowed = r.job.Known.Drifted, r.job.Known.Allowed
-	m.Began = r.operation
-	m.GiveUp = r.run.Context().Done()
+func (j moduleJob) upgrade(run *supervisor.Run) (helm.Outcome, error) {
+	merged, _ := j.Known.Values()
+	m := plan.HelmModule(j.Module, merged)
+	m.Drifted, m.Allowed = j.Known.Drifted, j.Known.Allowed
+	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
+	m.GiveUp = run.Context().Done()
 	m.Orphaned = func(release string) (bool, error) {
-		of, err := supervisor.Ask[purgeable](r.run, convergePath, mayPurge{release})
+		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
 		return of.Orphaned, err
 	}
-	m.Current = r.current
-	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
+	m.Current = j.current
+	outcome, err := j.Releases.Apply(j.WriteContext, m)
 	if _, changed := errors.AsType[*filesChanged](err); changed {
 		return outcome, err
 	}
 	if err != nil {
-		return outcome, r.failed(err)
+		return outcome, j.failed(run, err)
 	}
 	if len(outcome.Healed) > 0 {
-		r.job.Metrics.Modules.Redeployed(r.job.Owner)
+		j.Metrics.Modules.Redeployed(j.Owner)
 	}
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
-	applied := releaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, wrote}
-	if _, err := supervisor.Ask[struct{}](r.run, healerPath, applied); err != nil {
+	applied := releaseApplied{j.Owner, outcome.Objects, outcome.Ends, wrote}
+	if _, err := supervisor.Ask[struct{}](run, healerPath, applied); err != nil {
 		return outcome, err // the run is cancelled
 	}
 	return outcome, nil
 }
 
 // operation measures a part of what Helm does.
-func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
+func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
 	began := time.Now()
-	_, s := r.job.span(r.run, "helm "+string(o))
+	_, s := j.span(run, "helm "+string(o))
 	return func(err error) {
 		s.End(err)
-		r.job.Metrics.Helm.Operated(r.job.Task.Cause, o, began)
+		j.Metrics.Helm.Operated(j.Task.Cause, o, began)
 	}
 }
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
 // kind may belong to another module, so the CRDs of all enabled modules are installed.
-func (r releaseJob) failed(cause error) error {
+func (j moduleJob) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
-	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || r.job.CRDs == nil {
+	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || j.CRDs == nil {
 		return fmt.Errorf("helm: %w", cause)
 	}
-	d, err := supervisor.Ask[discovery](r.run, convergePath, getDiscovery{})
+	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
 		return err
 	}
-	written, failed, err := r.job.installCRDs(r.run, d, r.job.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	written, failed, err := j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
 	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
 		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
 	}
@@ -337,12 +316,12 @@ func (r releaseJob) failed(cause error) error {
 }
 
 // deployed reports whether there is a release of the module.
-func (r releaseJob) deployed() (bool, error) {
-	releases, err := r.job.Releases.Releases(r.run.Context())
+func (j moduleJob) deployed(run *supervisor.Run) (bool, error) {
+	releases, err := j.Releases.Releases(run.Context())
 	if err != nil {
 		return false, fmt.Errorf("list releases: %w", err)
 	}
-	return slices.Contains(releases, r.job.Owner), nil
+	return slices.Contains(releases, j.Owner), nil
 }
 
 // releaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is
@@ -388,7 +367,15 @@ func (d *definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 			sums[m.Name] = sum
 		}
 	}
-	written, err = d.ensure(ctx, append(brought, own...), sums)
+	written, err = d.client.EnsureCRDs(ctx, d.options, append(brought, own...))
+	if len(written) > 0 { // Helm looks for their kinds again (M6), also after a failure
+		d.releases.ResetDiscovery()
+	}
+	for module, sum := range sums {
+		if err == nil { // else the next call tries it again
+			d.ensured.Store(module, sum)
+		}
+	}
 	return written, errors.Join(append(errs, err)...)
 }
 
@@ -404,29 +391,8 @@ func (d *definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
 	}
-	found, wrong := d.read(m, files)
-	sums := map[string][sha256.Size]byte{m.Name: sum}
-	if wrong != nil {
-		sums = nil
-	}
-	_, err := d.ensure(ctx, found, sums)
-	return errors.Join(wrong, err)
-}
-
-// ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may
-// have been written. What has failed is not noted, so the next call tries it again.
-func (d *definitions) ensure(ctx context.Context, found []kube.CRD, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
-	written, err = d.client.EnsureCRDs(ctx, d.options, found)
-	if len(written) > 0 {
-		d.releases.ResetDiscovery()
-	}
-	if err != nil {
-		return written, err
-	}
-	for module, sum := range sums {
-		d.ensured.Store(module, sum)
-	}
-	return written, nil
+	_, err := d.EnsureCRDs(ctx, []helm.Module{m})
+	return err
 }
 
 // own are the definitions in crds/ of a module.

@@ -72,8 +72,7 @@ type Shared struct {
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running sync.Map     // the hooks and enabled scripts that run now, as *view.RunningHook
 	// Tree is what is in force of the files on disk; converge alone replaces it.
-	Tree   atomic.Pointer[addons.Tree]
-	warned supervisor.Shared[map[string][]hookWarning] // by the last load of the hooks of an owner
+	Tree atomic.Pointer[addons.Tree]
 }
 
 // newShared makes it; notify shows a notice to people.

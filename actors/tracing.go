@@ -43,22 +43,16 @@ func (j Job) span(run *supervisor.Run, name string, about ...attribute.KeyValue)
 	ctx, options := run.Context(), []trace.SpanStartOption{trace.WithAttributes(about...)}
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(j.Task.Trace))
-		options = append(options, j.taskOptions(run)...)
+		options = append(options, trace.WithAttributes(
+			attribute.String("queue", j.Task.Queue), attribute.String("task", j.Task.ID), attribute.Int("attempt", run.Attempt()+1),
+			attribute.String("activation", j.Task.Cause.First().Activation), attribute.String("cause", j.Task.Cause.String()),
+		))
+		if j.Task.Trace == "" {
+			options = append(options, linkTo(j.Task.Cause)...)
+		}
 	}
 	ctx, s := j.Tracer.Start(ctx, name, options...)
 	return run.With(ctx), span{s}
-}
-
-// taskOptions are for the first span of an attempt.
-func (j Job) taskOptions(run *supervisor.Run) []trace.SpanStartOption {
-	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("queue", j.Task.Queue), attribute.String("task", j.Task.ID), attribute.Int("attempt", run.Attempt()+1),
-		attribute.String("activation", j.Task.Cause.First().Activation), attribute.String("cause", j.Task.Cause.String()),
-	)}
-	if j.Task.Trace == "" {
-		options = append(options, linkTo(j.Task.Cause)...)
-	}
-	return options
 }
 
 // linkTo links to the span that led to a cause, if it had one: the nearest in the chain, because

@@ -46,8 +46,6 @@ type Snapshots struct {
 	Bindings []BindingSnapshot
 	// Waiting says which binding cannot be complete for now, and why; empty when all are complete.
 	Waiting string
-	// Resync: Synchronizations of the hook are due when it is complete, as after the start.
-	Resync bool
 	Err    error
 }
 

@@ -31,9 +31,8 @@ type Node struct {
 	Current string `json:"current,omitempty"`
 	// Seconds since the last change of state.
 	InStateSeconds float64 `json:"inStateSeconds"`
-	// Messages waiting in the two parts of the mailbox.
-	UserMessages   int `json:"userMessages"`
-	SystemMessages int `json:"systemMessages"`
+	// Messages waiting in the mailbox, without those of the library.
+	UserMessages int `json:"userMessages"`
 	// Messages handled, and how often a run was restarted; other actors never are.
 	Processed int64 `json:"processed"`
 	Restarts  int32 `json:"restarts"`
@@ -85,9 +84,9 @@ func (in *Inspector) Restarts() int64 { return in.restarts.Load() }
 func (p *probe) node(now time.Time) *Node {
 	n := &Node{
 		Path: p.id, Type: p.kind, State: p.state(),
-		// The library's counters may fall below zero for an instant.
-		UserMessages: max(0, p.Mailbox.UserMessageCount()), SystemMessages: max(0, int(p.system.Load())),
-		Processed: p.processed.Load(), Restarts: p.restarts.Load(),
+		// The library's counter may fall below zero for an instant.
+		UserMessages: max(0, p.Mailbox.UserMessageCount()),
+		Processed:    p.processed.Load(), Restarts: p.restarts.Load(),
 		// Nanoseconds mean nothing in a dump.
 		InStateSeconds: max(0, now.Sub(time.Unix(0, p.since.Load())).Round(time.Millisecond).Seconds()),
 	}
@@ -131,7 +130,7 @@ func writeNode(w io.Writer, n *Node, parent, branch, indent string) {
 		status = strings.TrimSpace(status + " last failure: " + firstLine(n.LastFailure))
 	}
 	fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%d\t%s\n", branch, strings.TrimPrefix(n.Path, parent), state,
-		short(n.InStateSeconds), n.UserMessages+n.SystemMessages, n.Processed, n.Restarts, status)
+		short(n.InStateSeconds), n.UserMessages, n.Processed, n.Restarts, status)
 	for i, child := range n.Children {
 		branch, below := "├── ", "│   "
 		if i == len(n.Children)-1 {

@@ -183,7 +183,7 @@ func (s *stage) task(id string, work func(*supervisor.Run) (any, error)) supervi
 		},
 		Succeeded: func(_ actor.Context, result any) { s.note("%s succeeded: %v", id, result) },
 		Failed: func(a supervisor.Attempt) {
-			s.note("%s failed %d: %v, final %v, bug %v, next in %v", id, a.Number, a.Err, a.Final, a.Bug, a.In)
+			s.note("%s failed %d: %v, final %v, next in %v", id, a.Number, a.Err, a.Final, a.In)
 		},
 		Ended: func(_ actor.Context, o supervisor.Outcome) { s.note("%s ended: %s", id, o) },
 	}

@@ -18,15 +18,13 @@ import (
 // answers while they are stuck. Its price is about 0.1 µs a message.
 type Inspector struct {
 	actors  *actor.ActorSystem
-	crashes *crashes
+	log     *slog.Logger
+	crashed func() // ends the process; nil: the panic does
+	first   sync.Once
 	mu      sync.RWMutex
 	probes  map[string]*probe
 	// Restarts of all runs, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
-}
-
-func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
-	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}}
 }
 
 // Status is what an actor publishes about itself: small, immutable, and without values of users,
@@ -79,7 +77,6 @@ type probe struct {
 	kind   string
 	run    bool // a worker of Runs: its failures are those of a task, and no crash
 
-	system    atomic.Int32 // system messages waiting
 	suspended atomic.Bool
 	stopping  atomic.Bool
 	busy      atomic.Bool
@@ -141,14 +138,10 @@ func (p *probe) PostSystemMessage(message any) {
 		p.turned()
 	case *actor.Stop:
 		p.stopping.Store(true)
-		p.system.Add(1)
 	case *actor.Restart:
 		if p.stopping.Load() { // the library would revive the actor
 			return
 		}
-		p.system.Add(1)
-	default:
-		p.system.Add(1)
 	}
 	p.Mailbox.PostSystemMessage(message)
 }
@@ -175,7 +168,6 @@ func (p *probe) InvokeUserMessage(message any) {
 
 // InvokeSystemMessage implements actor.MessageInvoker.
 func (p *probe) InvokeSystemMessage(message any) {
-	p.system.Add(-1)
 	if _, ok := message.(*actor.Restart); ok {
 		p.restarts.Add(1)
 		p.in.restarts.Add(1)
@@ -197,12 +189,12 @@ func (p *probe) EscalateFailure(reason, message any) {
 	text, stack := err.Error(), string(debug.Stack())
 	p.failure.Store(&text)
 	if !p.run {
-		p.in.crashes.crashed(p.id, message, reason, stack)
+		p.in.crash(p.id, message, reason, stack)
 		return
 	}
 	if bug {
 		p.stack.Store(&stack)
-		p.in.crashes.log.Error("a task panicked; please report this", "actor", p.id, "err", err, "stack", stack)
+		p.in.log.Error("a task panicked; please report this", "actor", p.id, "err", err, "stack", stack)
 	}
 	p.next.EscalateFailure(reason, message)
 	p.forgetIfGone()
@@ -256,7 +248,7 @@ func (in *Inspector) Summaries() map[string]Summary {
 			s.Count = map[string]int{}
 		}
 		s.Count[p.state()]++
-		s.Messages += max(0, p.Mailbox.UserMessageCount()) + max(0, int(p.system.Load()))
+		s.Messages += max(0, p.Mailbox.UserMessageCount())
 		all[p.kind] = s
 	}
 	return all
@@ -287,26 +279,21 @@ func (p *probe) state() string {
 	return Idle
 }
 
-// crashes ends the process at the first crash of an actor.
+// crash ends the process at the first crash of an actor.
 //
 // A panic in the handler of an actor that is no run is a bug of the program: its handlers do no
 // work that may fail. The handler has changed and sent only a part of what it should have, so the
 // actor cannot continue. The process ends, and the next one starts from the state of the cluster.
-type crashes struct {
-	log   *slog.Logger
-	end   func()
-	first sync.Once
-}
-
-// crashed runs in the goroutine of the actor, with the frames that panicked still on its stack. So
+//
+// It runs in the goroutine of the actor, with the frames that panicked still on its stack. So
 // the actor handles no other message, and other actors handle as few as possible.
-func (c *crashes) crashed(who string, message, reason any, stack string) {
+func (in *Inspector) crash(who string, message, reason any, stack string) {
 	err, _ := asFailure(reason)
-	c.first.Do(func() {
-		c.log.Error("actor crashed: the process ends; please report this", "actor", who, "message", fmt.Sprintf("%T", actor.UnwrapEnvelopeMessage(message)), "err", err, "stack", stack)
-		if c.end == nil {
+	in.first.Do(func() {
+		in.log.Error("actor crashed: the process ends; please report this", "actor", who, "message", fmt.Sprintf("%T", actor.UnwrapEnvelopeMessage(message)), "err", err, "stack", stack)
+		if in.crashed == nil {
 			panic(reason)
 		}
-		c.end()
+		in.crashed()
 	})
 }

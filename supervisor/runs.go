@@ -58,7 +58,6 @@ func (t Task) begins() {
 type Attempt struct {
 	Number int // counted from 1
 	Err    error
-	Bug    bool          // a panic that is no [Failure]
 	Final  bool          // the failure is allowed: no further attempt
 	In     time.Duration // until the next attempt
 	Held   bool          // no next attempt until the task is started again
@@ -221,9 +220,9 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 	if rec == nil || rec.stopped {
 		return // a Stop waits in its mailbox: a restart now would revive it
 	}
-	err, bug := asFailure(reason)
+	err, _ := asFailure(reason)
 	rec.attempt++
-	a := Attempt{Number: rec.attempt, Err: err, Bug: bug, Final: rec.task.AllowFailure || rec.last, Held: rec.hold}
+	a := Attempt{Number: rec.attempt, Err: err, Final: rec.task.AllowFailure || rec.last, Held: rec.hold}
 	if rec.task.AllowFailure {
 		rec.outcome = Allowed
 	}

@@ -37,11 +37,11 @@ func TestRunIsRestartedWithTheSameTask(t *testing.T) {
 		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failingFor(5))) })
 		s.advance(time.Hour)
 		s.expect(
-			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
-			"5s t1 works, 1 failed", "5s t1 failed 2: exit status 1, final false, bug false, next in 10s",
-			"15s t1 works, 2 failed", "15s t1 failed 3: exit status 1, final false, bug false, next in 20s",
-			"35s t1 works, 3 failed", "35s t1 failed 4: exit status 1, final false, bug false, next in 30s",
-			"1m5s t1 works, 4 failed", "1m5s t1 failed 5: exit status 1, final false, bug false, next in 30s",
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s",
+			"5s t1 works, 1 failed", "5s t1 failed 2: exit status 1, final false, next in 10s",
+			"15s t1 works, 2 failed", "15s t1 failed 3: exit status 1, final false, next in 20s",
+			"35s t1 works, 3 failed", "35s t1 failed 4: exit status 1, final false, next in 30s",
+			"1m5s t1 works, 4 failed", "1m5s t1 failed 5: exit status 1, final false, next in 30s",
 			"1m35s t1 works, 5 failed", "1m35s t1 succeeded: good", "1m35s t1 ended: done",
 		)
 		s.do(pid, func(actor.Context) {
@@ -80,7 +80,7 @@ func TestOtherTasksRunDuringBackoff(t *testing.T) {
 			runs().Start(ctx, s.task("t2", failingFor(0)))
 		})
 		s.expect(
-			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s",
 			"0s t2 works, 0 failed", "0s t2 succeeded: good", "0s t2 ended: done",
 		)
 	})
@@ -104,8 +104,8 @@ func TestRetryNow(t *testing.T) {
 		retry(1) // it has failed again and waits again
 		s.advance(time.Hour)
 		s.expect(
-			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
-			"2s t1 works, 1 failed", "2s t1 failed 2: exit status 1, final false, bug false, next in 10s",
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s",
+			"2s t1 works, 1 failed", "2s t1 failed 2: exit status 1, final false, next in 10s",
 			"2s t1 works, 2 failed", "2s t1 succeeded: good", "2s t1 ended: done",
 		)
 	})
@@ -140,8 +140,8 @@ func TestCancelDuringBackoff(t *testing.T) {
 		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
 		s.advance(time.Hour)
 		s.expect(
-			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
-			"5s t1 works, 1 failed", "5s t1 failed 2: exit status 1, final false, bug false, next in 10s",
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s",
+			"5s t1 works, 1 failed", "5s t1 failed 2: exit status 1, final false, next in 10s",
 			"7s t1 ended: cancelled",
 		)
 	})
@@ -186,7 +186,7 @@ func TestAllowedFailure(t *testing.T) {
 		task.AllowFailure = true
 		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, task) })
 		s.advance(time.Hour)
-		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final true, bug false, next in 0s", "0s t1 ended: failed, allowed")
+		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final true, next in 0s", "0s t1 ended: failed, allowed")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestPanicInWorkIsABug(t *testing.T) {
 					}))
 				})
 				s.advance(5 * time.Second)
-				s.expect("0s t1 works, 0 failed", fmt.Sprintf("0s t1 failed 1: %s, final false, bug true, next in 5s", c.want),
+				s.expect("0s t1 works, 0 failed", fmt.Sprintf("0s t1 failed 1: %s, final false, next in 5s", c.want),
 					"5s t1 works, 1 failed", "5s t1 succeeded: good", "5s t1 ended: done")
 				log := s.log.String()
 				if !strings.Contains(log, "a task panicked") || !strings.Contains(log, "TestPanicInWorkIsABug") {
@@ -288,7 +288,7 @@ func TestTimerDoesNotHitANamesake(t *testing.T) {
 		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failing)) })
 		s.advance(time.Second)
 		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
-		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s", "1s t1 ended: cancelled")
+		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s", "1s t1 ended: cancelled")
 		s.do(pid, func(ctx actor.Context) {
 			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Hour); return "good", nil }))
 		})
@@ -374,7 +374,7 @@ func TestRunAsksItsOwner(t *testing.T) {
 			allowed.AllowFailure = true
 			runs().Start(ctx, allowed)
 		})
-		s.expect("0s t3 works, 0 failed", "0s t3 failed 1: bug: actor other answered string with string, final true, bug false, next in 0s", "0s t3 ended: failed, allowed")
+		s.expect("0s t3 works, 0 failed", "0s t3 failed 1: bug: actor other answered string with string, final true, next in 0s", "0s t3 ended: failed, allowed")
 		s.do(pid, func(ctx actor.Context) {
 			runs().Start(ctx, s.task("t2", func(r *supervisor.Run) (any, error) {
 				r.Tell("other", "silence")

@@ -38,8 +38,7 @@ type System struct {
 	Inspector *Inspector
 
 	backoff    func() backoff.BackOff
-	dispatcher actor.Dispatcher // nil for goroutines
-	common     []actor.PropsOption
+	dispatcher actor.Dispatcher    // nil for goroutines
 	options    []actor.PropsOption // of all actors but the runs
 }
 
@@ -48,12 +47,12 @@ func NewSystem(o Options) *System {
 	smallRegistry()
 	quiet := slog.New(warnings{o.Log.Handler().WithAttrs([]slog.Attr{slog.String("component", "protoactor")})})
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
-	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors, &crashes{log: o.Log, end: o.Crashed}), backoff: Backoff}
+	in := &Inspector{actors: actors, log: o.Log, crashed: o.Crashed, probes: map[string]*probe{}}
+	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: in, backoff: Backoff}
 	if o.Backoff != nil {
 		s.backoff = o.Backoff
 	}
-	s.common = []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
-	s.options = slices.Clone(s.common)
+	s.options = []actor.PropsOption{actor.WithMailbox(in.mailbox)}
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(s.observed(o.Observe)))
 	}
@@ -93,7 +92,7 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	options := slices.Clone(s.common)
+	options := []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
 	if s.dispatcher != nil {
 		options = append(options, actor.WithDispatcher(concurrent{s.dispatcher}))
 	}
