@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -41,16 +40,6 @@ type assignment struct {
 	leaving *time.Timer       // when it leaves its queue; nil: it does not
 }
 
-// ownTasks are the tasks of an owner that have begun and not ended, and their runs.
-type ownTasks struct {
-	part
-	runs       *supervisor.Runs
-	unfinished *Unfinished            // of the owner
-	over       func(messages.Task)    // called at the end of each task
-	all        map[string]*assignment // by ID
-	next       *assignment            // waits until the one that has the release has ended
-}
-
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
 const leavesAfter = time.Minute
 
@@ -59,13 +48,9 @@ type leaveDue struct{ task string }
 
 const leaveAgain = 5 * time.Second
 
-func newTasks(of part, unfinished *Unfinished) *ownTasks {
-	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished, all: map[string]*assignment{}}
-}
-
 // ofRelease is the task that has the release for itself; nil for none.
-func (o *ownTasks) ofRelease() *assignment {
-	for _, t := range o.all {
+func (o *owner) ofRelease() *assignment {
+	for _, t := range o.tasks {
 		if t.release {
 			return t
 		}
@@ -74,14 +59,14 @@ func (o *ownTasks) ofRelease() *assignment {
 }
 
 // isOut reports whether a task of the owner goes on outside of its queue.
-func (o *ownTasks) isOut() bool {
+func (o *owner) isOut() bool {
 	t := o.ofRelease()
 	return t != nil && t.out
 }
 
 // attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
 // continues without it.
-func (o *ownTasks) attemptFailed(t *assignment, at supervisor.Attempt) {
+func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 	o.noteFailure(t, at)
 	if t.failed != nil {
 		t.failed(at)
@@ -100,20 +85,20 @@ func (o *ownTasks) attemptFailed(t *assignment, at supervisor.Attempt) {
 	}
 }
 
-func (o *ownTasks) sendHeld(t *assignment) {
+func (o *owner) sendHeld(t *assignment) {
 	t.held = true
 	o.program.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: true})
 }
 
 // leave lets the queue continue without a task that has not ended.
-func (o *ownTasks) leave(t *assignment) {
+func (o *owner) leave(t *assignment) {
 	t.out = true
 	taskEnded(o.program, t.Task, t.queue)
 }
 
 // leaveDue lets a task that has lasted a minute leave its queue, unless too many are out already.
-func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
-	t := o.all[msg.task]
+func (o *owner) leaveDue(ctx actor.Context, msg leaveDue) {
+	t := o.tasks[msg.task]
 	if t == nil || t.out || !o.runs.Lives(msg.task) {
 		return
 	}
@@ -126,7 +111,7 @@ func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
 	o.leave(t)
 }
 
-func (o *ownTasks) freeSlot(t *assignment) {
+func (o *owner) freeSlot(t *assignment) {
 	if t.slot {
 		o.program.Out.Release(1)
 		t.slot = false
@@ -134,9 +119,9 @@ func (o *ownTasks) freeSlot(t *assignment) {
 }
 
 // endAttempts ends a failing task, or holds it, for its queue.
-func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
-	for _, id := range slices.Sorted(maps.Keys(o.all)) {
-		t := o.all[id]
+func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
+	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
+		t := o.tasks[id]
 		switch {
 		case t.Task.InQueue() != msg.ID || t.out:
 		case !msg.Hold:
@@ -149,16 +134,16 @@ func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue. An attempt first finishes what an earlier one has left (D26).
-func (o *ownTasks) start(ctx actor.Context, t *assignment) {
+func (o *owner) start(ctx actor.Context, t *assignment) {
 	if t.Task.Held {
-		if held := o.all[t.Task.ID]; held != nil && o.runs.Resume(t.Task.ID) {
+		if held := o.tasks[t.Task.ID]; held != nil && o.runs.Resume(t.Task.ID) {
 			held.held, held.queue = false, t.queue
 			return
 		}
 		taskEnded(ctx, t.Task, t.queue) // it was cancelled: the owner has started again
 		return
 	}
-	o.all[t.Task.ID] = t
+	o.tasks[t.Task.ID] = t
 	if t.leaves && !t.out {
 		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
@@ -173,14 +158,14 @@ func (o *ownTasks) start(ctx actor.Context, t *assignment) {
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			// The order matters: over may queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
-			o.over(t.Task)
+			o.unqueued(t.Task)
 			if t.cancelled != nil && outcome == supervisor.Cancelled {
 				t.cancelled(ctx)
 			}
 			if t.failing != nil {
 				o.program.NoticeEnd(t.Task, *t.failing, outcome)
 			}
-			if delete(o.all, t.Task.ID); t.leaving != nil {
+			if delete(o.tasks, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()
 			}
 			o.freeSlot(t)
@@ -214,7 +199,7 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 }
 
 // handTo hands over to an attempt that is about to begin.
-func (o *ownTasks) handTo(t *assignment) {
+func (o *owner) handTo(t *assignment) {
 	*t.Known = o.self.known()
 	t.Known.Out = t.out
 	if t.begins != nil {
@@ -232,7 +217,7 @@ func attempts(failing *view.FailingTask) int {
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
 // its records). If an earlier one is out of its queue, the new one joins it: the queue continues, and after the attempt
 // in progress the new one runs in its place, with the current values and with the causes of both.
-func (o *ownTasks) startAlone(ctx actor.Context, a *assignment) {
+func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 	before := o.ofRelease()
 	if before == nil {
 		o.start(ctx, a)
@@ -251,7 +236,7 @@ func (o *ownTasks) startAlone(ctx actor.Context, a *assignment) {
 }
 
 // startNext starts the task that waits for the release.
-func (o *ownTasks) startNext(ctx actor.Context) {
+func (o *owner) startNext(ctx actor.Context) {
 	if a := o.next; a != nil && o.ofRelease() == nil {
 		o.next = nil
 		o.start(ctx, a)
@@ -259,7 +244,7 @@ func (o *ownTasks) startNext(ctx actor.Context) {
 }
 
 // dropNext ends the task that waits for the release and has not begun.
-func (o *ownTasks) dropNext(ctx actor.Context) {
+func (o *owner) dropNext(ctx actor.Context) {
 	if a := o.next; a != nil && !a.out {
 		taskEnded(ctx, a.Task, a.queue)
 	}
@@ -267,7 +252,7 @@ func (o *ownTasks) dropNext(ctx actor.Context) {
 }
 
 // noteFailure logs a failed attempt and shows it in the status.
-func (o *ownTasks) noteFailure(t *assignment, a supervisor.Attempt) {
+func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
 	o.logFailure(t.Task, a)
 	o.program.NoticeFailure(t.Task, a)
 	t.failing = &view.FailingTask{
@@ -278,7 +263,7 @@ func (o *ownTasks) noteFailure(t *assignment, a supervisor.Attempt) {
 
 // logFailure writes one line for each failed attempt. A failure that allowFailure permits is a
 // warning, because nothing retries it (F12).
-func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
+func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
 	if about != "" {
@@ -296,10 +281,10 @@ func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
 
 // listFailing lists the tasks that wait for another attempt, in the order of their IDs, so that a
 // page does not change from one publication to the next.
-func (o *ownTasks) listFailing() []view.FailingTask {
+func (o *owner) listFailing() []view.FailingTask {
 	var list []view.FailingTask
-	for _, id := range slices.Sorted(maps.Keys(o.all)) {
-		if t := o.all[id]; t.failing != nil {
+	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
+		if t := o.tasks[id]; t.failing != nil {
 			list = append(list, *t.failing)
 		}
 	}
@@ -307,7 +292,7 @@ func (o *ownTasks) listFailing() []view.FailingTask {
 }
 
 // retryNow ends the delays of all failed tasks: what has changed may be what they failed at (F8).
-func (o *ownTasks) retryNow() {
+func (o *owner) retryNow() {
 	if n := o.runs.RetryNow(); n > 0 {
 		o.log.Info("configuration changed: failed tasks are retried now", "tasks", n)
 	}
@@ -315,53 +300,38 @@ func (o *ownTasks) retryNow() {
 
 // dropEffects gives up what an ended task has left unfinished. A Synchronization among it has to
 // end at the monitors, or they would hold back the events of its binding without end (C40).
-func (o *ownTasks) dropEffects(t messages.Task) {
+func (o *owner) dropEffects(t messages.Task) {
 	for _, s := range o.unfinished.Drop(t.ID) {
 		o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: s})
 	}
 }
 
-// delayedRun is a run of a module that waits because it is part of a loop. Any run that begins
-// before serves it.
-type delayedRun struct {
-	program *program
-	name    string // of the module
-	log     *slog.Logger
-	timer   *time.Timer
-}
-
 // runAgain queues a module run that the module's own hooks have caused. One that is
 // part of a loop waits first, so that a loop is never a busy one; any run of the module
 // that begins meanwhile serves it.
-func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
+func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	delay := loopDelay(t.Cause)
 	if delay == 0 {
-		d.program.Enqueue(ctx, head, t)
+		m.program.Enqueue(ctx, head, t)
 		return
 	}
-	d.program.Looping(d.log, t.Cause, delay)
-	d.queue(t, delay)
+	m.program.Looping(m.log, t.Cause, delay)
+	m.runLater(t, delay)
 }
 
 // tellUnstable reports a chart that renders differently from the same inputs (H6).
-func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
+func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	if !o.Unstable {
 		return
 	}
 	const text = "the chart renders a different manifest each time from the same values, so its release is left as it is"
-	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", d.name, text)})
-	d.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
-	d.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
+	m.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", m.name, text)})
+	m.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
+	m.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
 }
 
-// queue queues a run after a delay, in place of one that waits already.
-func (d *delayedRun) queue(t messages.Task, in time.Duration) {
-	d.stop()
-	d.timer = time.AfterFunc(in, func() { d.program.Enqueue(d.program, false, t) })
-}
-
-func (d *delayedRun) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+// runLater queues a run after a delay, in place of one that waits already.
+func (m *module) runLater(t messages.Task, in time.Duration) {
+	m.delayed.Stop()
+	m.delayed = time.AfterFunc(in, func() { m.program.Enqueue(m.program, false, t) })
 }

@@ -183,7 +183,7 @@ func (c *converge) discover(ctx actor.Context, t messages.Task) {
 	c.start(ctx, t, task)
 }
 
-// start gives a task to a run, like ownTasks.start for tasks of owners. The end is reported in Ended,
+// start gives a task to a run, like owner.start for tasks of owners. The end is reported in Ended,
 // so that it happens once, however the task ends.
 func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Task) {
 	queue := ctx.Sender()

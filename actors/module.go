@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -19,21 +20,27 @@ import (
 
 // module owns the values, hooks, phase and release of one module and supervises its runs. It lives
 // as long as the process: disabling is a message, never a stop, because a new actor of the same
-// name would receive late messages of the old one. Its parts (life, loading, release, …) are in
-// files of their own; here is what leads from a message to a run.
+// name would receive late messages of the old one. switch.go is what happens when it is switched on and off.
 type module struct {
-	owner   *owner
-	program *program
-	name    string
-	log     *slog.Logger
+	*owner
+	module addons.Module
 
-	module  addons.Module
-	life    moduleLife
+	phase view.Phase // changed by become alone
+	// maintenance is the mode (H15, values.Suspended, …), empty for none.
+	maintenance string
+	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
+	enabledHere bool
+	late        bool // runs that were in progress when the module was cleared may still report metrics
+
+	loaded  bool // the hooks were asked for their configuration
 	loading loading
-	release moduleRelease
+	loads   int          // that have begun
+	last    helm.Outcome // of the last run that asked Helm; the zero value before
+	held    string       // why an upgrade waits for a person, and what allows it; empty for none
+	allowed string       // what a person has allowed, until a run has ended that could use it
 	drift   drift
-	delayed delayedRun
-	quiet   whenQuiet
+	delayed *time.Timer  // queues a run that waits because it is part of a loop
+	quiet   []*actor.PID // runs that wait until nothing of the module runs
 
 	// crdsDue: the next attempt at a run has to compare the CRDs (M): the last one has not, the discovery could not
 	// install them, they were left out under maintenance, or their files may have changed.
@@ -42,20 +49,11 @@ type module struct {
 	lastRun *view.ModuleRun // published, so it is replaced and never changed
 }
 
-// New makes a module, disabled.
-func newModuleActor(p *program, dir addons.Module, section *values.Section) actor.Actor {
-	return newModule(p, dir, section)
-}
-
+// newModule makes a module, disabled.
 func newModule(p *program, dir addons.Module, section *values.Section) *module {
-	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
-	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
-	m.life = moduleLife{log: m.log, phase: view.Disabled}
-	m.loading = loading{owner: m.owner, dir: &m.module, life: &m.life}
-	m.release = moduleRelease{owner: m.owner, life: &m.life}
-	m.delayed = delayedRun{program: p, name: m.name, log: m.log}
-	m.drift = drift{program: p, name: m.name, log: m.log, release: &m.release, delayed: &m.delayed}
-	m.quiet = whenQuiet{runs: m.owner.tasks.runs}
+	m := &module{module: dir, phase: view.Disabled, delayed: time.NewTimer(0)}
+	m.owner = newOwner(m, p, dir.Name, dir.Root, p.Log.With("module", dir.Name), section)
+	m.drift = drift{program: p, name: m.name, log: m.log, module: m}
 	return m
 }
 
@@ -64,12 +62,25 @@ func (m *module) Receive(ctx actor.Context) {
 	if !m.owner.receive(ctx) && !m.receive(ctx) {
 		unhandled(ctx, m.log)
 	}
-	if m.life.leavesSeries(m.owner.tasks.runs.Len()) {
+	// Every message may have changed what others wait for or are shown.
+	if m.runs.Len() == 0 {
+		m.rested(ctx)
+	}
+	m.publish()
+}
+
+// rested is called after a message while nothing of the module runs. What runs have reported that outlived their module
+// is removed then (I9), unless the module is enabled again: Helm is not cancelled, and a hook may succeed while it is
+// being killed.
+func (m *module) rested(ctx actor.Context) {
+	if m.late && m.phase == view.Disabled {
 		m.program.Metrics.ForgetModule(m.name, nil)
 	}
-	// Every message may have changed what others wait for or are shown.
-	m.quiet.answer(ctx)
-	m.publish()
+	m.late = false
+	for _, pid := range m.quiet {
+		ctx.Send(pid, moduleQuiet{})
+	}
+	m.quiet = nil
 }
 
 // receive handles the messages that only modules understand, and reports whether it was one.
@@ -78,7 +89,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
 	case getHooks:
-		m.loading.answer(ctx)
+		m.answerHooks(ctx)
 	case messages.EnableModule:
 		m.crdsDue = m.crdsDue || msg.CRDsDue
 		m.enable(ctx)
@@ -90,11 +101,11 @@ func (m *module) receive(ctx actor.Context) bool {
 			m.suspend(ctx)
 		}
 	case adoptModule:
-		held, allowed := m.release.held, m.release.allowed // the release stays as it is
-		m.forget(ctx)                                      // its hooks may be others
-		m.release.held, m.release.allowed = held, allowed
+		held, allowed := m.held, m.allowed // the release stays as it is
+		m.forget(ctx)                      // its hooks may be others
+		m.held, m.allowed = held, allowed
 		m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
-		m.module, m.owner.values.section = msg.Module, msg.Section
+		m.module, m.section = msg.Module, msg.Section
 	case updateModule:
 		m.update(msg)
 	case messages.ForgetModule:
@@ -102,12 +113,12 @@ func (m *module) receive(ctx actor.Context) bool {
 	case driftDue:
 		m.drift.begin(ctx, msg)
 	case messages.ConfirmPurge:
-		m.release.allowed = msg.Value
+		m.allowed = msg.Value
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	case leaveDue:
-		m.owner.tasks.leaveDue(ctx, msg)
+		m.leaveDue(ctx, msg)
 	case awaitQuiet:
-		m.quiet.awaiting = append(m.quiet.awaiting, ctx.Sender())
+		m.quiet = append(m.quiet, ctx.Sender())
 	default:
 		return false
 	}
@@ -122,9 +133,9 @@ func (m *module) known() known {
 	if k.Module = m.module; tree != nil {
 		k.GlobalFiles = tree.Global
 	}
-	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crdsDue
-	k.Applied, k.Allowed = m.release.last.Action != "", m.release.allowed
+	k.Loaded, k.Started, k.Begun = m.loaded, m.started(), m.begun
+	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
+	k.Applied, k.Allowed = m.last.Action != "", m.allowed
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
@@ -141,27 +152,27 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
-		if !m.life.off() { // switched on again since this was queued (E14); a reload finds out what is due
+		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
 			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: t.Cause})
 			return
 		}
-		m.life.become(view.Deleting)
+		m.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
-		m.release.forget()
+		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.owner.tasks.startAlone(ctx, m.unlessGone(a))
+		m.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
-		if !m.release.rests() {
+		if !m.rests() {
 			refuse(ctx, t)
 			return
 		}
-		m.owner.tasks.start(ctx, m.unlessGone(m.drift.look(a, j)))
+		m.start(ctx, m.unlessGone(m.drift.look(a, j)))
 	case messages.RunHook:
 		m.executeHook(ctx, a, w.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Run(w) })
 	case messages.SynchronizeHook:
-		if m.owner.hooks.needless(w) {
+		if m.needless(w) {
 			refuse(ctx, t)
 			return
 		}
@@ -175,7 +186,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. It reads the directory and
 // its root each time: an update may have replaced them (P8).
 func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{Job: m.owner.job(t), Module: m.module}
+	j := moduleJob{Job: m.job(t), Module: m.module}
 	j.WorkingDir = m.module.Root
 	return j
 }
@@ -183,36 +194,36 @@ func (m *module) moduleJob(t messages.Task) moduleJob {
 // executeHook begins a task that runs one hook. When the module is switched off, the task ends: if the module is
 // enabled again, the Synchronization shows what it was about (E14).
 func (m *module) executeHook(ctx actor.Context, a *assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
-	hook, err := m.owner.hooks.find(name)
-	if err != nil || m.life.off() {
-		m.owner.hooks.unqueued(a.Task)
+	hook, err := m.find(name)
+	if err != nil || m.off() {
+		m.unqueued(a.Task)
 		refuse(ctx, a.Task)
 		return
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, do(run, hook) }
-	m.owner.tasks.start(ctx, m.unlessGone(a))
+	m.start(ctx, m.unlessGone(a))
 }
 
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
-	switch m.life.phase {
+	switch m.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.Task)
 		return
 	}
-	if m.life.maintenance == values.Suspended { // before its first run; afterwards the phase says so
+	if m.maintenance == values.Suspended { // before its first run; afterwards the phase says so
 		refuse(ctx, a.Task)
 		return
 	}
-	m.delayed.stop() // this run sees what the delayed one was for
-	m.drift.stop(ctx, m.owner.tasks.runs)
+	m.delayed.Stop() // this run sees what the delayed one was for
+	m.drift.stop(ctx, m.runs)
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = func(ctx actor.Context) {
 		m.crdsDue = m.crdsDue || a.Known.CRDsDue
-		m.release.runEnded(ctx)
+		m.runEnded(ctx)
 	}
 	a.failed = func(at supervisor.Attempt) {
 		m.crdsDue = m.crdsDue || a.Known.CRDsDue
@@ -220,18 +231,18 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
 	}
 	a.leaves, a.release = m.program.Isolate, true
 	a.begins = m.runBegins
-	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
+	m.startAlone(ctx, m.unlessGone(a))
 }
 
 // runBegins is called before each attempt at a run.
 func (m *module) runBegins(t messages.Task, attempt int) {
-	switch m.life.phase {
+	switch m.phase {
 	case view.Waiting:
-		m.life.become(view.Starting)
+		m.become(view.Starting)
 	case view.Ready:
-		m.life.become(view.Running)
+		m.become(view.Running)
 	}
-	m.crdsDue = m.crdsDue && m.life.maintenance != "" // else this attempt compares them
+	m.crdsDue = m.crdsDue && m.maintenance != "" // else this attempt compares them
 	if attempt == 0 {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
@@ -241,15 +252,15 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 // nothing new is known of the release.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
-	m.release.runEnded(ctx)
+	m.runEnded(ctx)
 	if !outcome.Untouched {
-		m.release.last = outcome.Release
-		m.release.noteHeld(outcome.Release.Held)
-		m.delayed.tellUnstable(t, outcome.Release)
+		m.last = outcome.Release
+		m.noteHeld(outcome.Release.Held)
+		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(driftMoment)
 	}
-	m.life.become(view.Ready)
+	m.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
 		run.Release, run.Took = outcome.Describe(), time.Since(run.Began)
@@ -259,13 +270,13 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	if outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.NewTask(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace = t.Reload, t.Trace
-		m.delayed.runAgain(ctx, true, again)
+		m.runAgain(ctx, true, again)
 	}
 }
 
 // countFailure counts a failed attempt at a run or a delete; the phase says which.
 func (m *module) countFailure(supervisor.Attempt) {
-	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
+	m.program.Metrics.Modules.Failed(m.name, m.phase)
 }
 
 // patches implements applier: the section checks that a hook of a module touches nothing else (D20).
@@ -277,7 +288,7 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 // switch the module off (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
-	case !changed || !msg.Triggers || m.life.off():
+	case !changed || !msg.Triggers || m.off():
 	case m.module.EnabledScript != "":
 		ctx.Send(m.program.PID(convergePath), messages.SectionChanged{Module: m.name, Cause: msg.Cause})
 	default:
@@ -287,16 +298,9 @@ func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, chan
 
 // reconcile implements applier: it queues a run, delayed if the cause goes round in a loop.
 func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
-	if !m.life.off() {
-		m.delayed.runAgain(ctx, false, m.program.NewTask(m.name, messages.RunModule{}, cause))
+	if !m.off() {
+		m.runAgain(ctx, false, m.program.NewTask(m.name, messages.RunModule{}, cause))
 	}
-}
-
-// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in
-// Receive, so the status is published here, too.
-func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	m.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
-	m.publish()
 }
 
 // publish shows the module on pages, in metrics and in its object of kind Module. It is noted as
@@ -304,71 +308,85 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
-		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Loaded: m.owner.hooks.all, Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
-		Section: m.owner.values.section, Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
-		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.release.held,
+		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Runs: m.runs.Len(), Release: m.last.Revision,
+		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
+		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
+		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.held,
 	})
 }
 
 // owner is what a module and the global hooks have in common: it is the single writer of one
-// section of values, has hooks, and supervises the runs of its tasks. Its three parts know each
-// other only as far as they must, so that each can be read alone.
+// section of values, has hooks, and supervises the runs of its tasks (assignment.go, loading.go, apply.go).
 type owner struct {
-	part
+	self    applier // the actor whose part it is
+	program *program
+	name    string // module name, or messages.GlobalHooks
+	log     *slog.Logger
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
 	limits     limits
 	// unfinished are effects of hooks that were committed but not written to the cluster yet. They
 	// survive the attempt, so that a retry writes them without running the hook again (D26).
-	unfinished *Unfinished
+	unfinished Unfinished
 
-	tasks  *ownTasks
-	hooks  *ownHooks
-	values *ownValues
-}
+	runs  *supervisor.Runs
+	tasks map[string]*assignment // that have begun and not ended, by ID
+	next  *assignment            // waits until the one that has the release has ended
 
-// part is what each part of an owner knows of the whole.
-type part struct {
-	self    applier // the actor whose part it is
-	program *program
-	name    string // module name, or messages.GlobalHooks
-	log     *slog.Logger
+	// hooks are sorted by name, as they were found (C3).
+	hooks    []hooks.Hook
+	awaiting []awaiting // runs that wait for the Synchronizations of other queues
+	ticks    bool       // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
+	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
+	// however many runs wait for it.
+	queued map[string]bool
+	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred, because
+	// their kind is missing or forbidden (C16).
+	settled map[messages.BindingKey]bool
+
+	section  *values.Section
+	applying *application  // waits for ConfigSaved; nil when none does
+	waiting  []application // behind the one that is being applied
 }
 
 func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
-	of, unfinished := part{self, p, name, log}, &Unfinished{}
-	tasks := newTasks(of, unfinished)
-	o := &owner{part: of, workingDir: workingDir, unfinished: unfinished, tasks: tasks, hooks: newOwnHooks(of, tasks), values: &ownValues{part: of, section: section, unfinished: unfinished}}
-	// the two parts need each other: hooks cancels tasks, and the end of a task allows its
-	// Synchronization to be queued again
-	tasks.over = o.hooks.unqueued
-	return o
+	return &owner{
+		self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
+		runs: supervisor.NewRuns(p.System, log), tasks: map[string]*assignment{},
+		queued: map[string]bool{}, settled: map[messages.BindingKey]bool{},
+	}
+}
+
+// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in
+// Receive, so the status is published here, too.
+func (o *owner) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	o.runs.HandleFailure(system, sup, child, stats, reason, message)
+	o.self.publish()
 }
 
 // receive handles the messages that all owners understand, and reports whether the message was one
 // of them. The messages of runs come first: a run that has ended must be forgotten before anything
 // else looks at it.
 func (o *owner) receive(ctx actor.Context) bool {
-	if o.tasks.runs.Receive(ctx) {
+	if o.runs.Receive(ctx) {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ApplyHookResult:
-		o.values.apply(ctx, application{msg: msg, from: ctx.Sender()})
+		o.apply(ctx, application{msg: msg, from: ctx.Sender()})
 	case messages.ConfigSaved:
-		o.values.configSaved(ctx, msg)
+		o.configSaved(ctx, msg)
 	case messages.SetConfig:
-		o.values.setConfig(msg)
-		o.tasks.retryNow()
+		o.setConfig(msg)
+		o.retryNow()
 	case messages.BindingSettled:
-		o.hooks.bindingSettled(ctx, msg)
+		o.bindingSettled(ctx, msg)
 	case messages.AwaitSynchronized:
-		o.hooks.await(ctx, msg)
+		o.await(ctx, msg)
 	case messages.RetryNow:
-		o.tasks.retryNow()
+		o.retryNow()
 	case messages.EndAttempts:
-		o.tasks.endAttempts(ctx, msg)
+		o.endAttempts(ctx, msg)
 	case handOver:
 		ctx.Respond(handed{Known: o.self.known()})
 	default:
@@ -380,39 +398,25 @@ func (o *owner) receive(ctx actor.Context) bool {
 // reset forgets what belongs to an enabled module only (E11): its hooks, the patches that they
 // saved, and effects that were still due.
 func (o *owner) reset() {
-	o.hooks.reset()
-	o.values.section = o.values.section.WithoutPatches()
+	o.hooks, o.awaiting, o.ticks = nil, nil, false
+	clear(o.queued)
+	clear(o.settled)
+	o.section = o.section.WithoutPatches()
 	o.unfinished.Clear()
 }
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) Job {
-	return Job{Shared: o.program.Runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished}
+	return Job{Shared: o.program.Runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &known{}, Log: o.log, Limits: &o.limits, Unfinished: &o.unfinished}
 }
 
 // known is the immutable value that an owner hands over to a run before each attempt and with each
 // answer. Maps in it are copies. Modules add what only they know.
 func (o *owner) known() known {
-	k := known{Global: o.program.Global.Load(), Own: o.values.section, Enabled: o.program.EnabledModules()}
-	o.hooks.handOver(&k)
-	return k
-}
-
-// whenQuiet answers runs that wait until nothing of a module runs.
-type whenQuiet struct {
-	runs     *supervisor.Runs
-	awaiting []*actor.PID
-}
-
-// answer is called after every message, because the end of a run is one.
-func (q *whenQuiet) answer(ctx actor.Context) {
-	if q.runs.Len() > 0 {
-		return
+	return known{
+		Global: o.program.Global.Load(), Own: o.section, Enabled: o.program.EnabledModules(),
+		Hooks: o.hooks, Settled: maps.Clone(o.settled),
 	}
-	for _, pid := range q.awaiting {
-		ctx.Send(pid, moduleQuiet{})
-	}
-	q.awaiting = nil
 }
 
 // directoryGone is the result of work that failed because the directory of its module
@@ -443,7 +447,7 @@ func (m *module) unlessGone(a *assignment) *assignment {
 		}
 		if changed, ok := result.(*filesChanged); ok { // a retry with the same values could not succeed either
 			m.log.Warn("files have changed during the task: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", changed)
-			m.release.runEnded(ctx)
+			m.runEnded(ctx)
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", a.Task.Cause)})
 			return
 		}

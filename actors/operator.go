@@ -226,7 +226,7 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, modulePath+m.Name, newModuleActor(o.program, m, b.sections[m.Key]))
+		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.sections[m.Key]))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
 		o.spawnQueue(ctx, name)
@@ -295,7 +295,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		case o.children[modulePath+m.Name]:
 			ctx.Send(o.program.Owner(m.Name), adoptModule{Module: m, Section: section})
 		default:
-			o.spawn(ctx, stageOwners, modulePath+m.Name, newModuleActor(o.program, m, section))
+			o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, section))
 		}
 		sections[m.Key] = section
 	}

@@ -21,7 +21,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	}
 	m.clear(ctx)
 	m.begun = false
-	m.life.become(view.Disabled)
+	m.become(view.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
 }
@@ -30,63 +30,63 @@ func (m *module) deleted(ctx actor.Context, result any) {
 // first run has not begun is disabled at once, so that it cannot begin; if it is switched on again,
 // the reload that follows enables it.
 func (m *module) suspend(ctx actor.Context) {
-	if m.life.phase == view.Waiting {
+	if m.phase == view.Waiting {
 		m.forget(ctx)
 	}
-	if m.life.off() {
+	if m.off() {
 		return
 	}
-	m.release.forget()
-	m.life.become(view.Suspended)
-	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
-	m.owner.values.discard()
-	m.owner.tasks.dropNext(ctx)
-	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.forgetRelease()
+	m.become(view.Suspended)
+	m.loading = loading{} // it is cancelled, and who waits for it
+	m.discard()
+	m.dropNext(ctx)
+	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module whose directory is gone or that is retired, without deleting
 // its release. It notes whether a run was under way, for the case that the directory comes back.
 func (m *module) forget(ctx actor.Context) {
-	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
-	m.owner.values.discard()
-	m.owner.tasks.dropNext(ctx)
-	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	m.begun = m.begun || m.loading.done && m.life.phase != view.Disabled && m.life.phase != view.Waiting
+	m.loading = loading{} // it is cancelled, and who waits for it
+	m.discard()
+	m.dropNext(ctx)
+	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.begun = m.begun || m.loaded && m.phase != view.Disabled && m.phase != view.Waiting
 	m.clear(ctx)
-	m.life.become(view.Disabled)
+	m.become(view.Disabled)
 }
 
 // clear ends the watches, schedules and queues of the module's hooks (G6.4), and forgets what belongs to an
 // enabled module only (E11).
 func (m *module) clear(ctx actor.Context) {
-	m.delayed.stop()
-	m.drift.forget(ctx, m.owner.tasks.runs)
+	m.delayed.Stop()
+	m.drift.forget(ctx, m.runs)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
-	m.release.forget()
+	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
-	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
-	m.life.late = true
-	m.owner.reset()
-	m.loading.done = false
-	m.release.held, m.release.allowed = "", ""
-	m.release.last = helm.Outcome{}
+	m.program.Metrics.ForgetModule(m.name, m.hooks)
+	m.late = true
+	m.reset()
+	m.loaded = false
+	m.held, m.allowed = "", ""
+	m.last = helm.Outcome{}
 }
 
 // enable begins to load the hooks at once, so that they are there when the first run begins. A
 // module that was suspended is resumed.
 func (m *module) enable(ctx actor.Context) {
 	m.resume(ctx)
-	if m.life.phase == view.Disabled {
-		m.life.become(view.Waiting)
+	if m.phase == view.Disabled {
+		m.become(view.Waiting)
 	}
-	m.loading.begin(ctx)
+	m.load(ctx)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14), or a person lets the module go on
 // (H27). What ran was cancelled, and parts of the release may be gone, so the module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	if m.life.phase == view.Deleting || m.life.phase == view.Suspended && m.life.maintenance != values.Suspended {
-		enabled := m.life.phase == view.Suspended
+	if m.phase == view.Deleting || m.phase == view.Suspended && m.maintenance != values.Suspended {
+		enabled := m.phase == view.Suspended
 		m.forget(ctx)
 		if enabled {
 			m.log.Info("module starts again from the beginning")
@@ -99,29 +99,29 @@ func (m *module) resume(ctx actor.Context) {
 // may be the fix.
 func (m *module) update(msg updateModule) {
 	m.module = msg.Module
-	m.owner.values.onFiles(msg.Section)
-	m.owner.tasks.retryNow()
+	m.onFiles(msg.Section)
+	m.retryNow()
 }
 
 // retire ends what a module does without deleting its release: its directory is gone, or it is disabled under
 // maintenance.
 func (m *module) retire(ctx actor.Context) {
-	if m.life.phase == view.Disabled {
+	if m.phase == view.Disabled {
 		return
 	}
-	if m.forget(ctx); m.life.maintenance != "" {
-		m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
+	if m.forget(ctx); m.maintenance != "" {
+		m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.maintenance)
 	}
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are
 // left out meanwhile are compared by the first run afterwards.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
-	if mode == m.life.maintenance {
+	if mode == m.maintenance {
 		return
 	}
-	was := m.life.maintenance
-	m.life.maintenance = mode
+	was := m.maintenance
+	m.maintenance = mode
 	if mode == "" {
 		if was == values.Suspended {
 			m.log.Info("module is no longer suspended")
@@ -131,8 +131,8 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		return
 	}
 	m.crdsDue = true
-	m.drift.forget(ctx, m.owner.tasks.runs)
-	m.release.forget()
+	m.drift.forget(ctx, m.runs)
+	m.forgetRelease()
 	if mode == values.Suspended {
 		m.hold(ctx)
 		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")
@@ -145,69 +145,58 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 // Tasks that are due meanwhile are kept, as while a module is switched off.
 func (m *module) hold(ctx actor.Context) {
 	switch {
-	case m.life.phase == view.Deleting:
-		m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
-	case !m.life.off():
+	case m.phase == view.Deleting:
+		m.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
+	case !m.off():
 		m.suspend(ctx)
 	}
 }
 
-// moduleRelease is what a module knows of its release and of the objects in it.
-type moduleRelease struct {
-	owner *owner      // of the module
-	life  *moduleLife // of the module
-
-	last    helm.Outcome // of the last run that asked Helm; the zero value before
-	held    string       // why an upgrade waits for a person, and what allows it; empty for none
-	allowed string       // what a person has allowed, until a run has ended that could use it
-}
-
 // noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
 // and for exactly the objects that it names; one that came during the run is for the next.
-func (r *moduleRelease) noteHeld(hold *helm.Hold) {
-	log, before := r.owner.log, r.held
+func (m *module) noteHeld(hold *helm.Hold) {
+	log, before := m.log, m.held
 	if hold == nil {
-		if r.held, r.allowed = "", ""; before != "" {
+		if m.held, m.allowed = "", ""; before != "" {
 			log.Info("no upgrade is held back any longer")
 		}
 		return
 	}
-	if r.allowed != "" && r.allowed != hold.Confirm {
+	if m.allowed != "" && m.allowed != hold.Confirm {
 		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used",
-			"value", r.allowed, "want", hold.Confirm)
-		r.allowed = ""
+			"value", m.allowed, "want", hold.Confirm)
+		m.allowed = ""
 	}
 	names := make([]string, len(hold.Objects))
 	for i, o := range hold.Objects {
 		names[i] = o.String()
 	}
-	confirm := r.owner.program.ConfirmCommand(hold.Confirm)
-	if r.held = plan.HeldUpgrade(names, hold.Why, confirm); r.held == before {
+	confirm := m.program.ConfirmCommand(hold.Confirm)
+	if m.held = plan.HeldUpgrade(names, hold.Why, confirm); m.held == before {
 		return
 	}
 	log.Warn("an upgrade is held back until a person allows it, or the change is taken back",
 		"objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", confirm)
-	text := "module " + r.owner.name + ": " + r.held
-	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
+	text := "module " + m.name + ": " + m.held
+	m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
 }
 
 // runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
 // whatever Helm did before that began.
-func (r *moduleRelease) runEnded(actor.Context) {
-	if r.life.maintenance != "" || r.life.off() {
-		r.forget()
+func (m *module) runEnded(actor.Context) {
+	if m.maintenance != "" || m.off() {
+		m.forgetRelease()
 	}
 }
 
-// forget notifies the healer that no module owns the objects any more, so that it heals none of
+// forgetRelease notifies the healer that no module owns the objects any more, so that it heals none of
 // them.
-func (r *moduleRelease) forget() {
-	r.owner.program.Send(r.owner.program.PID(healerPath), releaseApplied{Module: r.owner.name})
+func (m *module) forgetRelease() {
+	m.program.Send(m.program.PID(healerPath), releaseApplied{Module: m.name})
 }
 
 // rests reports whether nothing changes the release now and it is under no maintenance: only then
 // can drift be distinguished from work in progress.
-func (r *moduleRelease) rests() bool {
-	tasks := r.owner.tasks
-	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && tasks.ofRelease() == nil && tasks.next == nil
+func (m *module) rests() bool {
+	return m.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && m.ofRelease() == nil && m.next == nil
 }
