@@ -80,7 +80,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	for _, m := range tree.Modules {
 		old := d.Tree.Module(m.Name)
 		if old != nil && old.Dir != m.Dir {
-			old = nil // a reload starts it from the beginning (AdoptModule)
+			old = nil // a reload starts it from the beginning (updateModule)
 		}
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err

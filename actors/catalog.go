@@ -89,7 +89,7 @@ func (c *catalog) use(next *addons.Tree) {
 		}
 	}
 	for _, m := range next.Modules {
-		if old := c.Tree.Module(m.Name); old == nil || !old.Same(m) { // it has started again (AdoptModule)
+		if old := c.Tree.Module(m.Name); old == nil || !old.Same(m) { // it has started again (updateModule)
 			delete(c.knows, m.Name)
 		}
 	}

@@ -68,9 +68,6 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		c.reloads.span.End(nil)
 	case messages.RequestReload:
-		if msg.Cause.Activation == messages.ByDirectory { // the module has forgotten itself
-			clear(c.catalog.knows)
-		}
 		c.reloads.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
 		c.confirmPurge(ctx, msg.Value)

@@ -100,16 +100,10 @@ func (m *module) receive(ctx actor.Context) bool {
 		} else {
 			m.suspend(ctx)
 		}
-	case adoptModule:
-		held, allowed := m.held, m.allowed // the release stays as it is
-		m.forget(ctx)                      // its hooks may be others
-		m.held, m.allowed = held, allowed
-		m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
-		m.module, m.section = msg.Module, msg.Section
 	case updateModule:
-		m.update(msg)
+		m.update(ctx, msg)
 	case messages.ForgetModule:
-		m.retire(ctx)
+		m.forget(ctx)
 	case driftDue:
 		m.drift.begin(ctx, msg)
 	case messages.ConfirmPurge:
@@ -223,7 +217,7 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = func(ctx actor.Context) {
 		m.crdsDue = m.crdsDue || a.Known.CRDsDue
-		m.runEnded(ctx)
+		m.runEnded()
 	}
 	a.failed = func(at supervisor.Attempt) {
 		m.crdsDue = m.crdsDue || a.Known.CRDsDue
@@ -252,7 +246,7 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 // nothing new is known of the release.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
-	m.runEnded(ctx)
+	m.runEnded()
 	if !outcome.Untouched {
 		m.last = outcome.Release
 		m.noteHeld(outcome.Release.Held)
@@ -419,35 +413,24 @@ func (o *owner) known() known {
 	}
 }
 
-// directoryGone is the result of work that failed because the directory of its module
-// was removed.
-type directoryGone struct{ err error }
+// otherFiles is the result of work that failed because the files of its module are others now, or gone.
+type otherFiles struct{ err error }
 
-// unlessGone ends a task that failed when the directory of its module is gone. No
-// further attempt could succeed, and the reload that finds out that the module is to be
-// purged may wait behind this very task: the main queue would be blocked forever.
+// unlessGone ends a task that failed for that reason. No further attempt with these values could succeed, and the reload
+// that finds out what is due may wait behind this very task: the main queue would be blocked forever.
 func (m *module) unlessGone(a *assignment) *assignment {
 	do, succeeded, dir := a.work, a.succeeded, m.module
 	a.work = func(run *supervisor.Run) (any, error) {
 		result, err := do(run)
-		if err != nil && dir.Gone() {
-			return directoryGone{err}, nil
-		}
-		if changed, ok := errors.AsType[*filesChanged](err); ok {
-			return changed, nil
+		if _, changed := errors.AsType[*filesChanged](err); changed || err != nil && dir.Gone() {
+			return otherFiles{err}, nil
 		}
 		return result, err
 	}
 	a.succeeded = func(ctx actor.Context, result any) {
-		if gone, ok := result.(directoryGone); ok {
-			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.Task.String(), "err", gone.err)
-			m.forget(ctx)
-			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.Task.Cause)})
-			return
-		}
-		if changed, ok := result.(*filesChanged); ok { // a retry with the same values could not succeed either
-			m.log.Warn("files have changed during the task: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", changed)
-			m.runEnded(ctx)
+		if others, ok := result.(otherFiles); ok {
+			m.log.Warn("files have changed during the task, or are gone: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", others.err)
+			m.runEnded()
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", a.Task.Cause)})
 			return
 		}

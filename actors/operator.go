@@ -293,7 +293,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
 		case o.children[modulePath+m.Name]:
-			ctx.Send(o.program.Owner(m.Name), adoptModule{Module: m, Section: section})
+			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section, Again: true})
 		default:
 			o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, section))
 		}

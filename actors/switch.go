@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"cmp"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/plan"
@@ -16,7 +18,7 @@ import (
 // its release.
 func (m *module) deleted(ctx actor.Context, result any) {
 	if untouched, _ := result.(bool); untouched {
-		m.retire(ctx)
+		m.forget(ctx)
 		return
 	}
 	m.clear(ctx)
@@ -26,7 +28,15 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	m.log.Info("module is deleted")
 }
 
-// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module whose
+// end cancels what runs of the module, and what waits for that. A Helm action ends normally.
+func (m *module) end(ctx actor.Context) {
+	m.loading = loading{}
+	m.discard()
+	m.dropNext(ctx)
+	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
+}
+
+// suspend ends what runs: the module is about to be disabled. A delete goes on. A module whose
 // first run has not begun is disabled at once, so that it cannot begin; if it is switched on again,
 // the reload that follows enables it.
 func (m *module) suspend(ctx actor.Context) {
@@ -38,20 +48,17 @@ func (m *module) suspend(ctx actor.Context) {
 	}
 	m.forgetRelease()
 	m.become(view.Suspended)
-	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discard()
-	m.dropNext(ctx)
-	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.end(ctx)
 }
 
-// forget ends everything of a module whose directory is gone or that is retired, without deleting
-// its release. It notes whether a run was under way, for the case that the directory comes back.
+// forget ends everything of a module without deleting its release: its directory is gone, it is disabled under
+// maintenance, or it starts again. It notes whether a run was under way, for the case that the directory comes back.
 func (m *module) forget(ctx actor.Context) {
-	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discard()
-	m.dropNext(ctx)
-	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	m.begun = m.begun || m.loaded && m.phase != view.Disabled && m.phase != view.Waiting
+	if m.phase == view.Disabled {
+		return
+	}
+	m.end(ctx)
+	m.begun = m.begun || m.loaded && m.phase != view.Waiting
 	m.clear(ctx)
 	m.become(view.Disabled)
 }
@@ -95,58 +102,41 @@ func (m *module) resume(ctx actor.Context) {
 	}
 }
 
-// update takes over what the values.yaml files of the roots say now (P8). Failed tasks are retried at once: the change
-// may be the fix.
-func (m *module) update(msg updateModule) {
-	m.module = msg.Module
-	m.onFiles(msg.Section)
-	m.retryNow()
-}
-
-// retire ends what a module does without deleting its release: its directory is gone, or it is disabled under
-// maintenance.
-func (m *module) retire(ctx actor.Context) {
-	if m.phase == view.Disabled {
+// update takes over what the disk says now (P8). If only values.yaml files of the roots differ, failed tasks are retried at
+// once, because the change may be the fix. Else the module starts from the beginning, because its hooks may be others; its
+// release stays as it is.
+func (m *module) update(ctx actor.Context, msg updateModule) {
+	if !msg.Again {
+		m.module = msg.Module
+		m.onFiles(msg.Section)
+		m.retryNow()
 		return
 	}
-	if m.forget(ctx); m.maintenance != "" {
-		m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.maintenance)
-	}
+	held, allowed := m.held, m.allowed
+	m.forget(ctx)
+	m.held, m.allowed = held, allowed
+	m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
+	m.module, m.section = msg.Module, msg.Section
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are
-// left out meanwhile are compared by the first run afterwards.
+// left out meanwhile are compared by the first run afterwards. A module that is suspended (H27) ends what it does; tasks
+// that are due meanwhile are kept, as while it is switched off.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.maintenance {
 		return
 	}
-	was := m.maintenance
-	m.maintenance = mode
-	if mode == "" {
-		if was == values.Suspended {
-			m.log.Info("module is no longer suspended")
-		} else {
-			m.log.Info("maintenance is over")
-		}
+	m.log.Info("maintenance has changed", "mode", cmp.Or(mode, "none"), "before", cmp.Or(m.maintenance, "none"))
+	if m.maintenance = mode; mode == "" {
 		return
 	}
 	m.crdsDue = true
 	m.drift.forget(ctx, m.runs)
 	m.forgetRelease()
-	if mode == values.Suspended {
-		m.hold(ctx)
-		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")
-		return
-	}
-	m.log.Info("module is under maintenance: its hooks continue, its release is left alone", "mode", mode)
-}
-
-// hold ends what a module does until it is no longer suspended (H27). A Helm action ends normally.
-// Tasks that are due meanwhile are kept, as while a module is switched off.
-func (m *module) hold(ctx actor.Context) {
 	switch {
-	case m.phase == view.Deleting:
-		m.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
+	case mode != values.Suspended:
+	case m.phase == view.Deleting: // a reload deletes what is left, afterwards
+		m.end(ctx)
 	case !m.off():
 		m.suspend(ctx)
 	}
@@ -183,7 +173,7 @@ func (m *module) noteHeld(hold *helm.Hold) {
 
 // runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
 // whatever Helm did before that began.
-func (m *module) runEnded(actor.Context) {
+func (m *module) runEnded() {
 	if m.maintenance != "" || m.off() {
 		m.forgetRelease()
 	}

@@ -90,7 +90,6 @@
 //	of package actors    sender            receiver
 //
 //	spawnModules         discovery         operator
-//	adoptModule          operator          module
 //	updateModule         operator          module
 //	updateGlobal         operator          global-hooks
 //	addSections          operator          config

@@ -166,7 +166,6 @@ const (
 	ByHook       = "HookChangedValues"
 	BySync       = "Synchronization"
 	ByAbsence    = "HelmResourcesAbsent"
-	ByDirectory  = "ModuleDirectory"
 	ByDrift      = "Drift"
 	ByChance     = "UnstableRender"
 	ByScript     = "EnabledScript"
