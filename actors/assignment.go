@@ -306,17 +306,13 @@ func (o *owner) dropEffects(t messages.Task) {
 	}
 }
 
-// runAgain queues a module run that the module's own hooks have caused. One that is
-// part of a loop waits first, so that a loop is never a busy one; any run of the module
-// that begins meanwhile serves it.
+// runAgain queues a module run that the module's own hooks have caused. If it waits, because it is part of a loop, any run
+// of the module that begins meanwhile serves it.
 func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
-	delay := loopDelay(t.Cause)
-	if delay == 0 {
-		m.program.Enqueue(ctx, head, t)
-		return
+	if later := m.program.enqueueUnlooped(ctx, m.log, head, t); later != nil {
+		m.delayed.Stop()
+		m.delayed = later
 	}
-	m.program.Looping(m.log, t.Cause, delay)
-	m.runLater(t, delay)
 }
 
 // tellUnstable reports a chart that renders differently from the same inputs (H6).

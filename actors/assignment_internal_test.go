@@ -78,7 +78,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 		})
 	})
 	<-began
-	p.Send(pid, messages.ForgetModule{})
+	p.Send(pid, messages.SetModule{Want: messages.Forgotten})
 	p.Send(pid, func(actor.Context) { close(forgotten) })
 	askActor[moduleQuiet](t, p, pid, awaitQuiet{})
 	own, err := p.Metrics.Registry.Gather()

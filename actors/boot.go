@@ -33,11 +33,6 @@ type boot struct {
 	suspended   map[string]bool // modules, by objects of kind Module (H27)
 }
 
-// converges is what converge begins with.
-func (b *boot) converges() initialConverge {
-	return initialConverge{Tree: b.tree, GlobalHooks: b.globalHooks, Problems: b.problems, Flags: b.config.Flags, Maintenance: b.config.Maintenance, Suspended: b.suspended}
-}
-
 // load reads directories, asks global hooks for their configuration, and reads and
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
 // What is wrong on disk is returned without waiting for it; waits is called with what it waits for.

@@ -90,20 +90,10 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.execute(ctx, msg.Task)
 	case getHooks:
 		m.answerHooks(ctx)
-	case messages.EnableModule:
-		m.crdsDue = m.crdsDue || msg.CRDsDue
-		m.enable(ctx)
 	case messages.SetModule:
-		m.setMaintenance(ctx, msg.Maintenance)
-		if msg.On {
-			m.resume(ctx)
-		} else {
-			m.suspend(ctx)
-		}
+		m.set(ctx, msg)
 	case updateModule:
 		m.update(ctx, msg)
-	case messages.ForgetModule:
-		m.forget(ctx)
 	case driftDue:
 		m.drift.begin(ctx, msg)
 	case messages.ConfirmPurge:
@@ -146,7 +136,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
-		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
+		if !m.off() || m.phase == view.Waiting { // switched on again since this was queued (E14); a reload finds out what is due
 			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: t.Cause})
 			return
@@ -284,7 +274,7 @@ func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, chan
 	switch {
 	case !changed || !msg.Triggers || m.off():
 	case m.module.EnabledScript != "":
-		ctx.Send(m.program.PID(convergePath), messages.SectionChanged{Module: m.name, Cause: msg.Cause})
+		m.program.enqueueUnlooped(ctx, m.log, false, m.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: []string{m.name}}, msg.Cause))
 	default:
 		m.reconcile(ctx, msg.Cause)
 	}

@@ -234,7 +234,7 @@ func (o *operator) started(ctx actor.Context) {
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, objectsPath, newModuleObjects(o.ctx, o.program, b.suspended))
 	}
-	o.spawn(ctx, stageOwners, convergePath, newConverge(o.ctx, o.program, b.converges()))
+	o.spawn(ctx, stageOwners, convergePath, newConverge(o.ctx, o.program, b))
 }
 
 // spawn starts a child, unless it is there.

@@ -36,7 +36,7 @@ func (all phases[P]) list() (changes []string) {
 // Phases are the phases that may follow each phase. Off are disabled, waiting,
 // suspended and deleting: nothing but a delete runs then.
 //
-//	disabled -EnableModule-> waiting -RunModule-> starting -done-> ready
+//	disabled -SetModule-> waiting -RunModule-> starting -done-> ready
 //	ready -RunModule-> running -done-> ready
 //
 //	starting -SetModule-> suspended   running -SetModule-> suspended   ready -SetModule-> suspended
@@ -126,12 +126,10 @@ func convergePhases() phases[convergePhase] {
 	}
 }
 
-// become is the only way to change the phase. What is shown of all modules follows from it: a change that is due is not in
-// force (J14).
-func (r *reloads) become(to convergePhase) {
-	convergePhases().Change(r.log, "converge", r.phase, to)
-	r.phase = to
-	r.program.Changed.Note("")
+// become is the only way to change the phase.
+func (c *converge) become(to convergePhase) {
+	convergePhases().Change(c.log, "converge", c.phase, to)
+	c.phase = to
 }
 
 // begun: the first reload has.

@@ -230,6 +230,18 @@ func (p *program) Enqueue(from sender, head bool, tasks ...messages.Task) {
 	}
 }
 
+// enqueueUnlooped queues a task that hooks have caused. One that is part of a loop waits first, so that a
+// loop is never a busy one; else it returns nil.
+func (p *program) enqueueUnlooped(from sender, log *slog.Logger, head bool, t messages.Task) *time.Timer {
+	delay := loopDelay(t.Cause)
+	if delay == 0 {
+		p.Enqueue(from, head, t)
+		return nil
+	}
+	p.Looping(log, t.Cause, delay)
+	return time.AfterFunc(delay, func() { p.Enqueue(p, head, t) })
+}
+
 // NameQueues has the queues begin that hooks name, so that lists show them from then on.
 func (p *program) NameQueues(from sender, found []hooks.Hook) {
 	for _, name := range hooks.Queues(found) {

@@ -14,6 +14,21 @@ import (
 	"addon-operator/values"
 )
 
+// set does what converge wants of the module.
+func (m *module) set(ctx actor.Context, msg messages.SetModule) {
+	m.setMaintenance(ctx, msg.Maintenance)
+	switch m.crdsDue = m.crdsDue || msg.CRDsDue; msg.Want {
+	case messages.Off:
+		m.suspend(ctx)
+	case messages.On:
+		m.resume(ctx)
+	case messages.Enabled:
+		m.enable(ctx)
+	case messages.Forgotten:
+		m.forget(ctx)
+	}
+}
+
 // deleted ends a delete. Nothing of the module is left but its static values, and under maintenance
 // its release.
 func (m *module) deleted(ctx actor.Context, result any) {

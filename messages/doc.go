@@ -25,12 +25,9 @@
 //
 //	BindingSettled       run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
-//	EnableModule         converge          module
 //	SetModule            converge          module
 //	ModuleDeleted        module            converge
 //	RetryNow             module-objects, scenario module, global-hooks, converge
-//	ForgetModule         converge          module
-//	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge
 //
 //	SynchronizationEnded run, owners       monitors
