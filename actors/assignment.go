@@ -35,7 +35,7 @@ type assignment struct {
 
 	failing *view.FailingTask // after a failed attempt
 	out     bool              // its queue continues without it, so its end sends no TaskDone
-	held    bool              // its queue has it back until it is started again, so its end sends none, either
+	held    bool              // if it fails, its queue has it back
 	slot    bool              // it has left its queue during this attempt, with one of the places for that
 	leaving *time.Timer       // when it leaves its queue; nil: it does not
 }
@@ -74,8 +74,6 @@ func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 	o.freeSlot(t)
 	switch {
 	case t.out || at.Final:
-	case at.Held:
-		o.sendHeld(t)
 	case t.leaves || t.release && helm.IsAway(at.Err):
 		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t.Task, ForEverybody(at.Err))})
 		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
@@ -83,11 +81,6 @@ func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 	default:
 		o.program.Send(o.program.PID(queuePath+t.Task.Queue), messages.TaskFailed{ID: t.Task.InQueue()})
 	}
-}
-
-func (o *owner) sendHeld(t *assignment) {
-	t.held = true
-	o.program.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: true})
 }
 
 // leave lets the queue continue without a task that has not ended.
@@ -118,16 +111,12 @@ func (o *owner) freeSlot(t *assignment) {
 	}
 }
 
-// endAttempts ends a failing task, or holds it, for its queue.
+// endAttempts ends a failing task for its queue, or until its queue executes it again.
 func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
-		t := o.tasks[id]
-		switch {
-		case t.Task.InQueue() != msg.ID || t.out:
-		case !msg.Hold:
+		if t := o.tasks[id]; t.Task.InQueue() == msg.ID && !t.out {
+			t.held = msg.Hold
 			o.runs.LastAttempt(ctx, id)
-		case o.runs.Hold(id):
-			o.sendHeld(t)
 		}
 	}
 }
@@ -135,14 +124,6 @@ func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue. An attempt first finishes what an earlier one has left (D26).
 func (o *owner) start(ctx actor.Context, t *assignment) {
-	if t.Task.Held {
-		if held := o.tasks[t.Task.ID]; held != nil && o.runs.Resume(t.Task.ID) {
-			held.held, held.queue = false, t.queue
-			return
-		}
-		taskEnded(ctx, t.Task, t.queue) // it was cancelled: the owner has started again
-		return
-	}
 	o.tasks[t.Task.ID] = t
 	if t.leaves && !t.out {
 		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
@@ -158,7 +139,11 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			// The order matters: over may queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
-			o.unqueued(t.Task)
+			held := t.held && outcome != supervisor.Done
+			if !held { // else it goes on with what it has left
+				o.unqueued(t.Task)
+				o.dropEffects(t.Task)
+			}
 			if t.cancelled != nil && outcome == supervisor.Cancelled {
 				t.cancelled(ctx)
 			}
@@ -169,9 +154,8 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 				t.leaving.Stop()
 			}
 			o.freeSlot(t)
-			o.dropEffects(t.Task)
-			if !t.out && !t.held {
-				taskEnded(ctx, t.Task, t.queue)
+			if !t.out {
+				ctx.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: held})
 			}
 			o.startNext(ctx)
 		},
@@ -253,7 +237,7 @@ func (o *owner) dropNext(ctx actor.Context) {
 
 // noteFailure logs a failed attempt and shows it in the status.
 func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
-	o.logFailure(t.Task, a)
+	o.logFailure(t, a)
 	o.program.NoticeFailure(t.Task, a)
 	t.failing = &view.FailingTask{
 		Task: t.Task.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
@@ -263,14 +247,16 @@ func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
 
 // logFailure writes one line for each failed attempt. A failure that allowFailure permits is a
 // warning, because nothing retries it (F12).
-func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
-	kind, about := t.Work.Describe()
-	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
+func (o *owner) logFailure(t *assignment, a supervisor.Attempt) {
+	kind, about := t.Task.Work.Describe()
+	log := o.log.With("task", kind, "queue", t.Task.Queue, "attempt", a.Number, "err", a.Err)
 	if about != "" {
 		log = log.With("about", about)
 	}
 	switch {
-	case a.Final && t.AllowFailure:
+	case a.Final && t.held:
+		log.Error("task failed, will retry after a reload")
+	case a.Final && t.Task.AllowFailure:
 		log.Warn("task failed; its failure is allowed")
 	case a.Final:
 		log.Error("task failed; another one takes its place")

@@ -84,7 +84,6 @@ func (q *queue) taskDone(msg messages.TaskDone) {
 	}
 	if msg.Held {
 		at := 1 + slices.IndexFunc(q.line.tasks, isReload)
-		q.head.Task.Held = true
 		q.line.tasks = slices.Insert(q.line.tasks, at, q.head.Task)
 	}
 	q.head = nil
