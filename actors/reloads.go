@@ -151,11 +151,8 @@ func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) 
 // directory is back, also if it does not load, when maintenance has begun, or when a later reload
 // holds the purge (P1).
 func (c *converge) mayPurge(release string) purgeable {
-	known := func(m addons.Module) bool { return m.Name == release }
-	back := slices.ContainsFunc(c.Tree.Modules, known) || slices.ContainsFunc(c.Tree.Broken, known) ||
-		slices.Contains(c.Tree.Unreachable, release)
 	return purgeable{
-		May: !back && !slices.Contains(c.Purges.Held, release) &&
+		May: !c.HasDirectory(release) && !slices.Contains(c.Purges.Held, release) &&
 			!plan.Untouchable(c.Tree.Modules, c.Maintenance)(release),
 		Data:     c.MayDeleteData(release),
 		Removed:  c.removed[release],

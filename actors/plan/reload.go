@@ -82,9 +82,7 @@ func (r Reload) forgotten(module string) bool {
 func (r Reload) modules() Steps {
 	var s Steps
 	untouchable := Untouchable(r.Tree.Modules, r.Maintenance)
-	known := make(map[string]bool, len(r.Tree.Modules))
 	for _, m := range r.Tree.Modules {
-		known[m.Name] = true
 		switch {
 		case slices.Contains(r.Enabled, m.Name):
 			s.Run = append(s.Run, m.Name)
@@ -95,15 +93,9 @@ func (r Reload) modules() Steps {
 		}
 	}
 	slices.Reverse(s.Delete)
-	for _, m := range r.Tree.Broken { // its directory is there, and does not load (P8)
-		known[m.Name] = true
-	}
-	for _, name := range r.Tree.Unreachable { // its link may soon lead somewhere again
-		known[name] = true
-	}
 	for name := range r.Deployed {
 		switch {
-		case known[name] || name == r.Ignored:
+		case r.HasDirectory(name) || name == r.Ignored:
 		case untouchable(name):
 			s.Keep = append(s.Keep, name)
 		default:
@@ -116,6 +108,13 @@ func (r Reload) modules() Steps {
 	return s
 }
 
+// HasDirectory reports whether a release has a module directory: also one that does not load (P8), or a link that may soon
+// lead somewhere again.
+func (r Reload) HasDirectory(release string) bool {
+	return r.Tree.Module(release) != nil || slices.Contains(r.Tree.Unreachable, release) ||
+		slices.ContainsFunc(r.Tree.Broken, func(m addons.Module) bool { return m.Name == release })
+}
+
 // MayDeleteData reports whether a purge of a release may delete objects that hold data: a person has
 // allowed it, by the option or by a confirmation (P1).
 func (r Reload) MayDeleteData(release string) bool { return r.AllowPurge || r.Purges.Allowed[release] }
@@ -124,10 +123,7 @@ func (r Reload) MayDeleteData(release string) bool { return r.AllowPurge || r.Pu
 // objects that both have, as after a rename. It is unknown while a modules root is empty (P1), and a
 // release under maintenance is left alone.
 func (r Reload) Orphaned(release string) bool {
-	named := func(m addons.Module) bool { return m.Name == release }
-	return r.Deployed[release] && release != r.Ignored && len(r.Tree.Empty) == 0 &&
-		!slices.ContainsFunc(r.Tree.Modules, named) && !slices.ContainsFunc(r.Tree.Broken, named) &&
-		!slices.Contains(r.Tree.Unreachable, release) &&
+	return r.Deployed[release] && release != r.Ignored && len(r.Tree.Empty) == 0 && !r.HasDirectory(release) &&
 		!Untouchable(r.Tree.Modules, r.Maintenance)(release)
 }
 
@@ -431,18 +427,11 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 		known = append(known, values.FlagKey(key))
 	}
 	slices.Sort(known)
-	for _, key := range slices.Sorted(maps.Keys(set)) {
-		_, told := before[key]
-		if told || slices.Contains(known, key) {
-			continue
-		}
-		// With the attribute err the log repeats it at growing intervals: a hook may set it and
-		// take it back again and again.
-		about := []any{"hook", by[key], "err", "the flag is " + key}
-		if meant := values.Nearest(key, known); meant != "" {
-			about = append(about, "didYouMean", meant)
-		}
-		warnings = append(warnings, Warning{Text: "a global hook has set a flag for a module that does not exist; it is ignored", Attrs: about})
+	for _, w := range unknown("a global hook has set a flag for a module that does not exist; it is ignored", set, before, known) {
+		// With the attribute err the log repeats it at growing intervals: a hook may set it and take it back again and again.
+		key, _ := w.Attrs[1].(string)
+		w.Attrs = append([]any{"hook", by[key], "err", "the flag is " + key}, w.Attrs[2:]...)
+		warnings = append(warnings, w)
 	}
 	return warnings
 }
