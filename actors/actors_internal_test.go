@@ -50,7 +50,7 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	}
 	modulePID := spawnActor(t, p, modulePath+"a", newModule(p, m, section))
 	begins := &boot{tree: &addons.Tree{Modules: []addons.Module{m}}}
-	begins.config.Maintenance = map[string]string{"aMaintenance": "NoResourceReconciliation"}
+	begins.doc.Maintenance = map[string]string{"aMaintenance": "NoResourceReconciliation"}
 	pid := spawnActor(t, p, convergePath, newConverge(t.Context(), p, begins))
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	askActor[discovery](t, p, pid, getDiscovery{})

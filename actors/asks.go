@@ -174,22 +174,22 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	b := &boot{tree: tree}
-	if b.sections, err = plan.Sections(tree); err != nil {
+	sections, err := plan.Sections(tree)
+	if err != nil {
 		return plan.Plan{}, err
 	}
 	current, err := w.ConfigMap.Read(ctx)
 	if err != nil {
 		return plan.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
 	}
-	if err := b.layerSecret(ctx, w); err != nil {
+	if err := layerSecret(ctx, w, sections); err != nil {
 		return plan.Plan{}, err
 	}
 	known, err := plannable(ctx, w, tree)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	known.Config, known.Sections = current.Data, b.sections
+	known.Config, known.Sections = current.Data, sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
 	if err := suspendedIn(ctx, w, &known); err != nil {

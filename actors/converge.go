@@ -78,10 +78,10 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, ctx: ctx, phase: created,
 		Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
-			Maintenance: plan.WithSuspended(b.config.Maintenance, b.suspended),
+			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended),
 		},
 		globalHooks: b.globalHooks, globalProblems: b.problems,
-		config: b.config.Flags, configured: b.config.Maintenance, suspended: b.suspended,
+		config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
 		removed: map[string]bool{}, told: map[string]messages.SetModule{},
 	}
 }

@@ -71,7 +71,7 @@ func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
 // spawn starts the actors. They outlive ctx, which is that of the start: Stop ends them in order.
 func (o *Operator) spawn(ctx context.Context, b *boot) error {
-	o.program.SecretOff.Store(b.secret.Off)
+	o.program.SecretOff.Store(b.secretOff)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
 	root, err := o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) })
@@ -218,7 +218,7 @@ func (o *operator) Receive(ctx actor.Context) {
 func (o *operator) started(ctx actor.Context) {
 	o.publish(ctx)
 	b := o.boot
-	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b.config))
+	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b))
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
 	o.spawn(ctx, stageSources, monitorsPath, newMonitors(o.ctx, o.program))
 	o.global = b.tree.Global

@@ -59,8 +59,7 @@
 //
 //	areYouReady          cmd               operator
 //
-//	configMapSeen        kube              config
-//	secretSeen           kube              config
+//	contentSeen          kube              config
 //	keepAgain            timer             config
 //
 //	diskChanged          disk              converge
