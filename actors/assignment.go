@@ -22,7 +22,7 @@ type assignment struct {
 	work  func(*supervisor.Run) (any, error)
 	// begins, succeeded, failed and cancelled are optional. They run in the mailbox of the owner:
 	// begins before each attempt, failed after each failed one, the others at most once.
-	begins    func(t messages.Task, attempt int)
+	begins    func(t messages.Task, first bool)
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
@@ -187,15 +187,8 @@ func (o *owner) handTo(t *assignment) {
 	*t.Known = o.self.known()
 	t.Known.Out = t.out
 	if t.begins != nil {
-		t.begins(t.Task, attempts(t.failing))
+		t.begins(t.Task, t.failing == nil)
 	}
-}
-
-func attempts(failing *view.FailingTask) int {
-	if failing == nil {
-		return 0
-	}
-	return failing.Attempts
 }
 
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt

@@ -59,25 +59,16 @@ func (g *globalHooks) receive(ctx actor.Context) {
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	j := g.job(t)
 	a := &assignment{Job: j, queue: ctx.Sender()}
-	switch w := t.Work.(type) {
-	case messages.RunHook:
-		hook, err := g.find(w.Hook)
-		if err != nil { // its file is gone since (P8)
-			refuse(ctx, t)
-			return
-		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Run(w) }
-	case messages.SynchronizeHook:
-		hook, err := g.find(w.Hook)
-		if err != nil || g.needless(w) {
-			refuse(ctx, t)
-			return
-		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Synchronize(w) }
+	switch t.Work.(type) {
+	case messages.RunHook, messages.SynchronizeHook:
+		a.work = g.hookWork(j)
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+	}
+	if a.work == nil {
+		g.unqueued(t)
 		refuse(ctx, t)
 		return
 	}

@@ -113,13 +113,22 @@ type awaiting struct {
 	task string
 }
 
-// find finds a hook by its name.
-func (o *owner) find(name string) (hooks.Hook, error) {
-	i := slices.IndexFunc(o.hooks, func(h hooks.Hook) bool { return h.Name == name })
+// hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is needless.
+func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
+	i := slices.IndexFunc(o.hooks, func(h hooks.Hook) bool { return h.Name == j.Task.Hook() })
 	if i < 0 {
-		return hooks.Hook{}, fmt.Errorf("hook %s is not loaded", name)
+		return nil
 	}
-	return o.hooks[i], nil
+	hook := o.hooks[i]
+	switch w := j.Task.Work.(type) {
+	case messages.RunHook:
+		return func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Run(w) }
+	case messages.SynchronizeHook:
+		if !o.needless(hook, w) {
+			return func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Synchronize(w) }
+		}
+	}
+	return nil
 }
 
 // bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was
@@ -196,10 +205,9 @@ func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.
 
 // needless reports whether a queued Synchronization has succeeded already and is no repetition
 // (C15): after two switches of a module the same one may wait twice.
-func (o *owner) needless(w messages.SynchronizeHook) bool {
-	hook, err := o.find(w.Hook)
-	if err == nil && slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {
+func (o *owner) needless(hook hooks.Hook, w messages.SynchronizeHook) bool {
+	if slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {
 		return true // the hook is another one since
 	}
-	return err == nil && !w.Again && o.allSynchronized(hook, w)
+	return !w.Again && o.allSynchronized(hook, w)
 }

@@ -128,11 +128,11 @@ func (m *module) known() known {
 
 // execute begins a task: steps 2 and 4 of the way of a task (docs/architecture.md), for a hook and
 // for a module run. Tasks of a module that is switched off are ended as done (E12), except a
-// delete.
+// delete. If the module is enabled again, Synchronization shows what hooks would have seen (E14).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.moduleJob(t)
 	a := &assignment{Job: j.Job, queue: ctx.Sender()}
-	switch w := t.Work.(type) {
+	switch t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
@@ -153,14 +153,13 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 			return
 		}
 		m.start(ctx, m.unlessGone(m.drift.look(a, j)))
-	case messages.RunHook:
-		m.executeHook(ctx, a, w.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Run(w) })
-	case messages.SynchronizeHook:
-		if m.needless(w) {
+	case messages.RunHook, messages.SynchronizeHook:
+		if a.work = m.hookWork(j.Job); a.work == nil || m.off() {
+			m.unqueued(t)
 			refuse(ctx, t)
 			return
 		}
-		m.executeHook(ctx, a, w.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Synchronize(w) })
+		m.start(ctx, m.unlessGone(a))
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
@@ -173,19 +172,6 @@ func (m *module) moduleJob(t messages.Task) moduleJob {
 	j := moduleJob{Job: m.job(t), Module: m.module}
 	j.WorkingDir = m.module.Root
 	return j
-}
-
-// executeHook begins a task that runs one hook. When the module is switched off, the task ends: if the module is
-// enabled again, the Synchronization shows what it was about (E14).
-func (m *module) executeHook(ctx actor.Context, a *assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
-	hook, err := m.find(name)
-	if err != nil || m.off() {
-		m.unqueued(a.Task)
-		refuse(ctx, a.Task)
-		return
-	}
-	a.work = func(run *supervisor.Run) (any, error) { return nil, do(run, hook) }
-	m.start(ctx, m.unlessGone(a))
 }
 
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
@@ -219,7 +205,7 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
 }
 
 // runBegins is called before each attempt at a run.
-func (m *module) runBegins(t messages.Task, attempt int) {
+func (m *module) runBegins(t messages.Task, first bool) {
 	switch m.phase {
 	case view.Waiting:
 		m.become(view.Starting)
@@ -227,7 +213,7 @@ func (m *module) runBegins(t messages.Task, attempt int) {
 		m.become(view.Running)
 	}
 	m.crdsDue = m.crdsDue && m.maintenance != "" // else this attempt compares them
-	if attempt == 0 {
+	if first {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
 }
