@@ -15,7 +15,7 @@ import (
 // discovery is what one begins with. It shares nothing that converge changes later.
 func (c *converge) discovery() discovery {
 	known := c.Reload
-	known.Deployed, known.Ran, known.Purges = maps.Clone(c.Deployed), maps.Clone(c.Ran), c.Purges.Clone()
+	known.Deployed, known.Ran, known.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
 	return discovery{
 		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, List: !c.listed, Before: c.Enabled,
 	}

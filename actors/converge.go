@@ -78,7 +78,7 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, ctx: ctx, phase: created,
 		Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
-			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended),
+			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
 		},
 		globalHooks: b.globalHooks, globalProblems: b.problems,
 		config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,

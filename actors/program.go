@@ -146,27 +146,24 @@ type ReleaseWatch interface {
 	WatchedKinds() []kube.WatchedKind
 }
 
-// ConfigMap is the ConfigMap that holds the values of users (D10).
-type ConfigMap interface {
+// Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).
+// Config watches it, validates both together, and writes to it what hooks patch at paths that a
+// schema marks with x-secret (D41). It has the form of the ConfigMap. Package kube implements it;
+// Read fails with kube.ErrForbidden when the operator may not read it. Errors and logs must not quote the contents.
+type Secret interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
 	// Write sets keys; nil removes one. base holds the texts that the caller has seen: if another
 	// client has changed one of these keys since, nothing is written and the error is
 	// kube.ErrConflict.
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
-	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
-	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
 }
 
-// Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).
-// Config watches it, validates both together, and writes to it what hooks patch at paths that a
-// schema marks with x-secret (D41). It has the form of the ConfigMap. Package kube implements it;
-// Read fails with kube.ErrForbidden when the operator may not read it.
-type Secret interface {
-	// The methods are as those of ConfigMap. Errors and logs must not quote the contents.
-	Read(ctx context.Context) (kube.ConfigMap, error)
-	Watch(ctx context.Context, notify func(kube.ConfigMap))
-	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+// ConfigMap is the ConfigMap that holds the values of users (D10).
+type ConfigMap interface {
+	Secret
+	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
+	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
 }
 
 // LastValid keeps the last valid contents of the ConfigMap and of the Secret with values, for a

@@ -152,8 +152,7 @@ func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) 
 // holds the purge (P1).
 func (c *converge) mayPurge(release string) purgeable {
 	return purgeable{
-		May: !c.HasDirectory(release) && !slices.Contains(c.Purges.Held, release) &&
-			!plan.Untouchable(c.Tree.Modules, c.Maintenance)(release),
+		May:      !c.HasDirectory(release) && !slices.Contains(c.Purges.Held, release) && !c.Untouchable(release),
 		Data:     c.MayDeleteData(release),
 		Removed:  c.removed[release],
 		Orphaned: c.Orphaned(release),
@@ -283,12 +282,9 @@ func (c *converge) diskChanged(ctx actor.Context, what string) {
 // step of a reload, tried once there; one that fails is tried again by the next reload (E10).
 func (c *converge) purgesDecided(ctx actor.Context, s plan.Steps) {
 	if len(s.Confirmed) > 0 {
-		allowed := map[string]bool{}
-		maps.Copy(allowed, c.Purges.Allowed)
 		for _, release := range s.Confirmed {
-			allowed[release] = true
+			c.Purges.Allowed[release] = true
 		}
-		c.Purges.Allowed = allowed
 		c.log.Info("a purge is confirmed", "releases", s.Confirmed)
 		c.program.Notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Confirmed, ", ")})
 	}
