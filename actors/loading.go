@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,6 @@ type loading struct {
 	run      string
 	needed   context.CancelFunc // ends the wait for its turn
 	awaiting []*actor.PID       // runs that need the hooks
-	err      error              // why it has failed
 }
 
 // answerHooks answers a run that needs the hooks, at once or when they are loaded. Of a module that is
@@ -57,9 +55,10 @@ func (m *module) load(ctx actor.Context) {
 	p, dir := m.program, m.module
 	turn, needed := context.WithCancel(context.Background())
 	m.loads++
-	m.loading.run, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.loads), needed, nil
+	id, failed := "load-hooks-"+strconv.Itoa(m.loads), errNotLoaded
+	m.loading = loading{id, needed, m.loading.awaiting}
 	m.runs.Start(ctx, supervisor.Task{
-		ID: m.loading.run, AllowFailure: true,
+		ID: id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
 			run.Step("wait until other modules have loaded their hooks")
@@ -70,38 +69,22 @@ func (m *module) load(ctx actor.Context) {
 			return p.Runs.LoadModuleHooks(run.Context(), dir)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
-			if found, _ := result.([]hooks.Hook); !m.loaded { // else newer ones are there
-				m.hooks, m.loaded = found, true
-				p.NameQueues(ctx, found) // before a task for one of these can come (F1)
-				p.Metrics.Hooks.Loaded(m.name, found)
-			}
+			found, _ := result.([]hooks.Hook)
+			m.hooks, m.loaded, failed = found, true, nil
+			p.NameQueues(ctx, found) // before a task for one of these can come (F1)
+			p.Metrics.Hooks.Loaded(m.name, found)
 		},
-		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
+		Failed: func(a supervisor.Attempt) { failed = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
-			needed()
-			m.loadEnded(ctx)
+			if needed(); m.loading.run != id {
+				return // it was cancelled, and who waits now waits for another one
+			}
+			for _, pid := range m.loading.awaiting {
+				ctx.Send(pid, handed{Known: m.known(), Err: failed})
+			}
+			m.loading.awaiting = nil
 		},
 	})
-}
-
-// loadEnded answers those who wait. A run that has brought neither hooks nor an error was cancelled;
-// who waits now came while it was ending, so it begins again.
-func (m *module) loadEnded(ctx actor.Context) {
-	if len(m.loading.awaiting) == 0 {
-		return
-	}
-	answer := handed{Known: m.known()}
-	if !m.loaded {
-		if m.loading.err == nil && !m.runs.Ending() {
-			m.load(ctx)
-			return
-		}
-		answer.Err = cmp.Or(m.loading.err, errNotLoaded)
-	}
-	for _, pid := range m.loading.awaiting {
-		ctx.Send(pid, answer)
-	}
-	m.loading.awaiting = nil
 }
 
 // errNotLoaded is the answer of a module that stops, or is switched off.
