@@ -157,7 +157,7 @@ func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error 
 	refused, exists := b.use(w, b.inCluster), b.inCluster.configMap.Exists()
 	// The last valid contents are needed only when something is wrong, or absent.
 	if w.LastValid == nil || refused == nil && exists && b.hasSecret() {
-		return b.startRefused(refused)
+		return startRefused(refused)
 	}
 	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, kube.ErrNotLastValid)
 	switch {
@@ -165,11 +165,11 @@ func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error 
 		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)
+		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", startRefused(cmp.Or(refused, errDeletedBefore)), err)
 	case kept == nil && refused == nil:
 		return nil
 	case kept == nil:
-		return fmt.Errorf("%w; there are no last valid values yet in %s", b.startRefused(refused), w.LastValid)
+		return fmt.Errorf("%w; there are no last valid values yet in %s", startRefused(refused), w.LastValid)
 	}
 	if b.secretOff { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
@@ -200,7 +200,7 @@ func (b *boot) useKept(w World, kept kube.LastValid, refused error) error {
 		use.secret = kube.ConfigMap{Data: kept.Secret}
 	}
 	if err := b.use(w, use); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", b.startRefused(refused), w.LastValid, err)
+		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", startRefused(refused), w.LastValid, err)
 	}
 	b.refused = refused
 	w.Log.Error("the operator starts with the last valid values, which stay in force until ConfigMap and Secret are fixed", "from", w.LastValid.String(), "err", refused)
@@ -213,15 +213,11 @@ func (b *boot) schemas() plan.Schemas {
 }
 
 // startRefused says what to do about values with which the operator does not start.
-func (b *boot) startRefused(err error) error {
+func startRefused(err error) error {
 	if err == nil || errors.Is(err, errDeletedBefore) || errors.Is(err, errSecretDeletedBefore) {
 		return err
 	}
-	places := "the ConfigMap or the values.yaml files"
-	if len(b.inCluster.secret.Data) > 0 {
-		places = "the ConfigMap, the Secret with values or the values.yaml files"
-	}
-	return fmt.Errorf("the values are not valid; fix %s and start again: %w", places, err)
+	return fmt.Errorf("the values are not valid; fix the ConfigMap, the Secret with values or the values.yaml files and start again: %w", err)
 }
 
 // use validates contents and gives each section its part. With an error b is unchanged.

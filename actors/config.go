@@ -281,14 +281,6 @@ func (c *config) notify(n kube.Notice) {
 	c.program.Notify(n)
 }
 
-// texts returns the texts of ConfigMap and Secret, in this order, with others for a layer.
-func (c *config) texts(l *layer, its map[string]string) (inConfig, inSecret map[string]string) {
-	if l == c.secret {
-		return c.configMap.known, its
-	}
-	return its, c.secret.known
-}
-
 // enablingChanged checks a refused content again: the module for which it was refused may be off by
 // now, and is not checked then (D37).
 func (c *config) enablingChanged(ctx actor.Context) {

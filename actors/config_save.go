@@ -67,8 +67,11 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 
 // write sets keys of one layer (D24).
 func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) messages.ConfigSaved {
-	known, flagsChanged := c.schemas.WithKeys(l.known, set)
-	doc, err := plan.Parse(c.texts(l, known))
+	known := plan.WithKeys(l.known, set)
+	doc, err := plan.Parse(known, c.secret.known)
+	if l == c.secret {
+		doc, err = plan.Parse(c.configMap.known, known)
+	}
 	if err != nil {
 		return messages.ConfigSaved{Err: fmt.Errorf("%s would not be valid: %w", l.name, err)}
 	}
@@ -86,8 +89,9 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 		return messages.ConfigSaved{Err: err}
 	}
 	l.goAhead(left)
+	saved := messages.ConfigSaved{FlagsChanged: !maps.Equal(c.doc.Flags, doc.Flags)}
 	l.known, c.doc = known, doc
-	return messages.ConfigSaved{FlagsChanged: flagsChanged && l == c.configMap}
+	return saved
 }
 
 // patched are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key. Sections that

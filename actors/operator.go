@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ type Operator struct {
 	root    *actor.PID             // nil before Start
 	stop    context.CancelFunc     // ends what the actors have begun outside: watches, timers
 	boot    *boot                  // what Load has read
-	loaded  atomic.Bool            // Load has ended well once
 	waits   atomic.Pointer[string] // what the start waits for; pages read it meanwhile
 }
 
@@ -39,7 +39,9 @@ func New(w World) *Operator {
 	}
 	p := newProgram(system, w)
 	w.Metrics.Watch(Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
-	return &Operator{program: p}
+	o := &Operator{program: p}
+	o.waitsFor("")
+	return o
 }
 
 // Load reads the files and the ConfigMap (G0), again each time: a replica that has waited for its Lease begins with
@@ -49,7 +51,7 @@ func New(w World) *Operator {
 // cannot be reached is waited for.
 func (o *Operator) Load(ctx context.Context) (err error) {
 	if o.boot, err = load(ctx, o.program, o.waitsFor); err == nil {
-		o.loaded.Store(true)
+		o.waits.Store(new(string))
 	}
 	return err
 }
@@ -66,8 +68,10 @@ func (o *Operator) Start(ctx context.Context) error {
 	return o.spawn(ctx, b)
 }
 
-// waitsFor shows why the start does not go on; nothing when it does.
-func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
+// waitsFor shows why the start does not go on; empty when it does.
+func (o *Operator) waitsFor(what string) {
+	o.waits.Store(new(cmp.Or(what, "files, hooks and values are being read")))
+}
 
 // spawn starts the actors. They outlive ctx, which is that of the start: Stop ends them in order.
 func (o *Operator) spawn(ctx context.Context, b *boot) error {
@@ -139,12 +143,8 @@ func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text
 // for.
 func (o *Operator) Converge() view.ConvergeStatus {
 	status, started := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
-	switch waits := o.waits.Load(); {
-	case started:
-	case waits != nil && *waits != "":
-		status.Waits = *waits
-	case !o.loaded.Load():
-		status.Waits = "files, hooks and values are being read"
+	if !started {
+		status.Waits = *o.waits.Load()
 	}
 	return status
 }

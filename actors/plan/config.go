@@ -150,23 +150,18 @@ func (s Schemas) Misplaced(doc values.Document) []string {
 	return paths
 }
 
-// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key. flags reports whether
-// this changes one that is no section.
-func (s Schemas) WithKeys(before map[string]string, set map[string]*string) (after map[string]string, flags bool) {
-	after = map[string]string{}
+// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key.
+func WithKeys(before map[string]string, set map[string]*string) map[string]string {
+	after := map[string]string{}
 	maps.Copy(after, before)
 	for key, text := range set {
-		old, had := before[key]
 		if text == nil {
 			delete(after, key)
 		} else {
 			after[key] = *text
 		}
-		if _, isSection := s.Sections[key]; !isSection {
-			flags = flags || had != (text != nil) || had && old != *text
-		}
 	}
-	return after, flags
+	return after
 }
 
 // ChartModule is a module as package charts gets it.

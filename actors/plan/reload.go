@@ -389,13 +389,8 @@ func UnknownKeys(doc, before values.Document, sections map[string]*values.Sectio
 
 // UnknownKey says that a key belongs to no module, as the warnings about it do; empty if it does.
 func UnknownKey(key string, sections map[string]*values.Section) string {
-	doc := values.Document{Sections: map[string]any{key: nil}}
-	if owner, isFlag := strings.CutSuffix(key, values.FlagKey("")); isFlag {
-		doc = values.Document{Flags: map[string]bool{values.FlagKey(owner): true}}
-	}
-	if owner, isMode := strings.CutSuffix(key, values.MaintenanceKey("")); isMode {
-		doc = values.Document{Sections: map[string]any{owner: nil}}
-	}
+	owner := strings.TrimSuffix(strings.TrimSuffix(key, values.FlagKey("")), values.MaintenanceKey(""))
+	doc := values.Document{Sections: map[string]any{owner: nil}}
 	for _, warning := range UnknownKeys(doc, values.Document{}, sections) {
 		return warning.Public
 	}
