@@ -158,10 +158,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 		c.discover(ctx, t)
 	case messages.RunModules:
 		c.group = w.Names
-		c.start(ctx, t, supervisor.Task{
-			Work:  func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) },
-			Ended: func(actor.Context, supervisor.Outcome) { c.group = nil },
-		})
+		c.start(ctx, t, supervisor.Task{Work: func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) }})
 	case messages.PurgeRelease:
 		c.start(ctx, t, supervisor.Task{
 			Work: func(run *supervisor.Run) (any, error) { return j.Purge(run, w.Release) },
@@ -206,11 +203,8 @@ func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Tas
 			c.program.Send(queue, messages.TaskFailed{ID: t.ID})
 		}
 	}
-	ended := task.Ended
-	task.Ended = func(ctx actor.Context, outcome supervisor.Outcome) {
-		if ended != nil {
-			ended(ctx, outcome)
-		}
+	task.Ended = func(ctx actor.Context, _ supervisor.Outcome) {
+		c.group = nil // all tasks of converge are in main, so that there is one at a time
 		taskEnded(ctx, t, queue)
 	}
 	c.runs.Start(ctx, task)

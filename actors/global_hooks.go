@@ -37,13 +37,10 @@ func newGlobalHooks(p *program, workingDir string, section *values.Section, foun
 
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
-	if !g.owner.receive(ctx) {
-		g.receive(ctx)
+	defer g.publish()
+	if g.owner.receive(ctx) {
+		return
 	}
-	g.publish()
-}
-
-func (g *globalHooks) receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)

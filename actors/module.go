@@ -59,8 +59,8 @@ func newModule(p *program, dir addons.Module, section *values.Section) *module {
 
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	if !m.owner.receive(ctx) && !m.receive(ctx) {
-		unhandled(ctx, m.log)
+	if !m.owner.receive(ctx) {
+		m.receive(ctx)
 	}
 	// Every message may have changed what others wait for or are shown.
 	if m.runs.Len() == 0 {
@@ -83,8 +83,8 @@ func (m *module) rested(ctx actor.Context) {
 	m.quiet = nil
 }
 
-// receive handles the messages that only modules understand, and reports whether it was one.
-func (m *module) receive(ctx actor.Context) bool {
+// receive handles the messages that only modules understand.
+func (m *module) receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
@@ -104,9 +104,8 @@ func (m *module) receive(ctx actor.Context) bool {
 	case awaitQuiet:
 		m.quiet = append(m.quiet, ctx.Sender())
 	default:
-		return false
+		unhandled(ctx, m.log)
 	}
-	return true
 }
 
 // known implements applier: what the owner hands over, with what only a module has. Lists are

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 
@@ -21,16 +20,6 @@ func (all phases[P]) Change(log *slog.Logger, actor string, from, to P) {
 		return
 	}
 	log.Debug(actor+" changes phase", "from", from, "to", to)
-}
-
-// list is the changes as "from to to".
-func (all phases[P]) list() (changes []string) {
-	for from, next := range all {
-		for _, to := range next {
-			changes = append(changes, fmt.Sprintf("%s to %s", from, to))
-		}
-	}
-	return changes
 }
 
 // Phases are the phases that may follow each phase. Off are disabled, waiting,
