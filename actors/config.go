@@ -238,7 +238,7 @@ func (c *config) judge(ctx actor.Context) {
 			how = "the values are the last valid ones again"
 		}
 		c.log.Info(how)
-		c.notify(kube.Notice{Reason: "Accepted", Message: "The values are valid again and in force"})
+		c.program.Notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
 	}
 	c.refused, c.fromKept = nil, false
 	for _, l := range []*layer{c.configMap, c.secret} {
@@ -272,13 +272,7 @@ func (c *config) noticeRefused() {
 	if c.fromKept {
 		what = fmt.Sprintf("The operator has started with the last valid values, from %s, which stay in force: ", c.program.LastValid)
 	}
-	c.notify(kube.Notice{Warning: true, Reason: "Refused", Message: what + values.Public(c.refused)})
-}
-
-// notify records an Event on the ConfigMap.
-func (c *config) notify(n kube.Notice) {
-	n.OnConfigMap = true
-	c.program.Notify(n)
+	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + values.Public(c.refused)})
 }
 
 // enablingChanged checks a refused content again: the module for which it was refused may be off by
@@ -307,7 +301,7 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 		sentences = append(sentences, w.Public)
 	}
 	if len(unknown) > 0 {
-		c.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
+		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
 	}
 	change := c.schemas.Change(before, c.doc)
 	if !change.Any() {
@@ -359,7 +353,7 @@ func (c *config) warnMisplaced() {
 	}
 	c.misplaced = append(c.misplaced, paths...)
 	c.log.Warn("values that a schema marks as secrets are in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
-	c.notify(kube.Notice{Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
+	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
 }
 
 // cause words a change of ConfigMap or Secret: which values are others than before. A value that a section has got, and

@@ -281,8 +281,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			c.forget(ctx, name)
 		}
 	}
-	afterAll := hooks.ByOrder(c.globalHooks, hooks.AfterAll)
-	c.enqueue(ctx, true, reloadTasks(c.program, steps, d.Tree.Modules, t.Reload, afterAll, c.cause))
+	c.enqueue(ctx, true, c.reloadTasks(steps, t.Reload))
 }
 
 // decided notes which modules are enabled, and tells config what enabled scripts have said.

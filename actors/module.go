@@ -383,7 +383,7 @@ func (o *owner) job(t messages.Task) Job {
 // answer. Maps in it are copies. Modules add what only they know.
 func (o *owner) known() known {
 	return known{
-		Global: o.program.Global.Load(), Own: o.section, Enabled: o.program.EnabledModules(),
+		Global: o.program.Global.Load(), Own: o.section, Enabled: *o.program.Enabled.Load(),
 		Hooks: o.hooks, Settled: maps.Clone(o.settled),
 	}
 }

@@ -229,7 +229,7 @@ func (o *operator) started(ctx actor.Context) {
 		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.sections[m.Key]))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
-		o.spawnQueue(ctx, name)
+		o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
 	}
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, objectsPath, newModuleObjects(o.ctx, o.program, b.suspended))
@@ -254,14 +254,9 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	if !o.stopping {
-		o.spawnQueue(ctx, msg.Queue)
+		o.spawn(ctx, stageQueues, queuePath+msg.Queue, newQueue(o.program, msg.Queue))
 		ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
 	}
-}
-
-// spawnQueue does nothing for a queue that exists.
-func (o *operator) spawnQueue(ctx actor.Context, name string) {
-	o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
 }
 
 // spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,7 +39,7 @@ type program struct {
 	Out   *semaphore.Weighted // of runs and deletes that go on outside of their queues
 
 	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
-	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
+	// the last discovery has enabled, in their order, by converge alone. Modules hand both over to their runs.
 	Global  atomic.Pointer[values.Section]
 	Enabled atomic.Pointer[[]string]
 
@@ -56,17 +55,9 @@ func newProgram(system *supervisor.System, w World) *program {
 		w.Secrets = &Secrets{}
 	}
 	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
+	p.Enabled.Store(new([]string))
 	p.Runs = newShared(w.Services, p.Notify)
 	return p
-}
-
-// EnabledModules are those that the last discovery has enabled, in the order of modules; nil before
-// the first one. The list must not be changed.
-func (p *program) EnabledModules() []string {
-	if names := p.Enabled.Load(); names != nil {
-		return *names
-	}
-	return nil
 }
 
 // notInForce says of each owner what has changed on disk and is not in force yet, given what a tree has not loaded.
@@ -271,11 +262,9 @@ func unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:
 	default:
-		log.Error("bug: actor has no handler for a message", "actor", ctx.Self().Id, "message", typeName(msg))
+		log.Error("bug: actor has no handler for a message", "actor", ctx.Self().Id, "message", fmt.Sprintf("%T", msg))
 	}
 }
-
-func typeName(v any) string { return reflect.TypeOf(v).String() }
 
 // SendLater sends an actor a message of its own after a delay. A message that is on its way already arrives although the
 // timer is stopped.

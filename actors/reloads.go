@@ -9,7 +9,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/plan"
-	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -40,21 +39,19 @@ func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 		if c.phase == postponed {
 			c.postponed = &cause
 		}
+		return
 	case reloading:
 		if c.restarts < maxRestarts {
 			c.restart(ctx, cause)
 			return
 		}
 		c.postpone(cause)
-		c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
+	case created:
+		c.become(starting)
 	default:
-		next := requested
-		if c.phase == created {
-			next = starting
-		}
-		c.become(next)
-		c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
+		c.become(requested)
 	}
+	c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
 // postpone notes and reports a reload that follows the one in progress.
@@ -162,16 +159,16 @@ func (c *converge) mayPurge(release string) purgeable {
 // reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,
 // purges, afterAll, the end (E8, X21). Modules of one order number form a group, which one task
 // runs in parallel, if the option allows more than one at a time (X24).
-func reloadTasks(p *program, steps plan.Steps, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
+func (c *converge) reloadTasks(steps plan.Steps, reload int) []messages.Task {
 	var tasks []messages.Task
 	// All steps have the number of the reload, by which the queue finds them when it is overtaken
 	// (F10).
 	add := func(owner string, w messages.Work) {
-		t := p.NewTask(owner, w, cause)
+		t := c.program.NewTask(owner, w, c.cause)
 		t.Reload = reload
 		tasks = append(tasks, t)
 	}
-	for _, group := range steps.Groups(modules, p.Width) {
+	for _, group := range steps.Groups(c.Tree.Modules, c.program.Width) {
 		if len(group) == 1 {
 			add(group[0], messages.RunModule{})
 		} else {
@@ -185,7 +182,7 @@ func reloadTasks(p *program, steps plan.Steps, modules []addons.Module, reload i
 		add(messages.Converge, messages.PurgeRelease{Release: name})
 		tasks[len(tasks)-1].AllowFailure = true // the next reload tries it again (E10)
 	}
-	for _, hook := range afterAll {
+	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.AfterAll) {
 		add(messages.GlobalHooks, orderWork(hook, hooks.AfterAll))
 	}
 	// The queue executes it when all steps before it have ended.
