@@ -48,8 +48,9 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	modulePID := spawnActor(t, p, modulePath+"a", newModuleActor(p, m, section))
-	begins := initialConverge{Tree: &addons.Tree{Modules: []addons.Module{m}}, Maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}}
+	modulePID := spawnActor(t, p, modulePath+"a", newModule(p, m, section))
+	begins := &boot{tree: &addons.Tree{Modules: []addons.Module{m}}}
+	begins.doc.Maintenance = map[string]string{"aMaintenance": "NoResourceReconciliation"}
 	pid := spawnActor(t, p, convergePath, newConverge(t.Context(), p, begins))
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	askActor[discovery](t, p, pid, getDiscovery{})

@@ -22,18 +22,6 @@ type application struct {
 	discarded bool
 }
 
-// ownValues are the section of values of an owner. Results of hooks are applied one after the
-// other: one that must be written to the ConfigMap waits for the config actor, and those behind it
-// wait for that (D28). Otherwise a second result would be checked against values that the first is
-// about to change.
-type ownValues struct {
-	part
-
-	section  *values.Section
-	applying *application  // waits for ConfigSaved; nil when none does
-	waiting  []application // behind the one that is being applied
-}
-
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
 type applier interface {
 	// known returns what the owner hands over to a run.
@@ -46,6 +34,8 @@ type applier interface {
 	// succeeded, or the snapshots are complete for which a hook was skipped: what was done without that hook
 	// is done again.
 	reconcile(ctx actor.Context, cause messages.Cause)
+	// publish shows the owner on pages, in metrics and in its object of kind Module.
+	publish()
 }
 
 // flagChanges are the opinions of a global hook on enabled modules (D25).
@@ -55,44 +45,47 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
+// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26). Results of hooks are
+// applied one after the other: one that must be written to the ConfigMap waits for the config actor, and those behind it
+// wait for that (D28). Otherwise a second result would be checked against values that the first is about to change.
+//
 // A patch that changes nothing in the ConfigMap is not written: an own write would show as an edit
 // in the audit log (D27).
-func (v *ownValues) apply(ctx actor.Context, a application) {
-	if v.applying != nil {
-		v.waiting = append(v.waiting, a)
+func (o *owner) apply(ctx actor.Context, a application) {
+	if o.applying != nil {
+		o.waiting = append(o.waiting, a)
 		return
 	}
-	config, memory, flags, err := v.self.patches(a.msg.Result)
+	config, memory, flags, err := o.self.patches(a.msg.Result)
 	if err == nil {
-		a.base = v.section
-		a.next, err = v.patched(config, memory, a.msg.Origin)
+		a.base = o.section
+		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
-		v.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
+		o.refuseResult(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 		return
 	}
-	configChanged := len(config) > 0 && a.next.Stored().Checksum() != v.section.Stored().Checksum()
+	configChanged := len(config) > 0 && a.next.Stored().Checksum() != o.section.Stored().Checksum()
 	if !configChanged && len(flags.config) == 0 {
-		v.commit(ctx, a, false)
+		o.commit(ctx, a, false)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
 	if configChanged {
-		save.Key, save.Base = v.section.Key(), v.section.Stored().Checksum()
+		save.Key, save.Base = o.section.Key(), o.section.Stored().Checksum()
 		save.Section, save.Secret = a.next.Stored().InConfigMap(), a.next.Stored().Secret
 	}
-	v.applying = &a
-	ctx.Request(v.program.PID(configPath), save)
+	o.applying = &a
+	ctx.Request(o.program.PID(configPath), save)
 }
 
 // patched applies both patches to a copy of the section and validates the result with both schemas
 // (D36). While there is no Secret with values, config patches go to the ConfigMap as a whole.
-func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
-	next := v.section
+func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
+	next := o.section
 	var err error
 	if len(config) > 0 {
-		if next, err = next.PatchConfig(config, by, !v.program.SecretOff.Load()); err != nil {
+		if next, err = next.PatchConfig(config, by, !o.program.SecretOff.Load()); err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)
 		}
 		if err := next.ValidateConfig(); err != nil {
@@ -104,7 +97,7 @@ func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*val
 			return nil, fmt.Errorf("values patch: %w", err)
 		}
 	}
-	if next != v.section {
+	if next != o.section {
 		if err := next.ValidateValues(); err != nil {
 			return nil, err
 		}
@@ -115,65 +108,65 @@ func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*val
 // configSaved continues with the result that waited for the ConfigMap, and then with those that
 // wait behind it. On a conflict it starts over: config has sent the new section before this answer,
 // so the mailbox has it already.
-func (v *ownValues) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
-	a := v.applying
-	v.applying = nil
+func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
+	a := o.applying
+	o.applying = nil
 	switch {
 	case a.discarded && !msg.Conflict && msg.Err == nil:
 		// Its run was cancelled, but the ConfigMap says so by now.
-		v.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
+		o.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
 	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
-		v.apply(ctx, *a)
+		o.apply(ctx, *a)
 	case msg.Err != nil:
-		v.refuse(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
+		o.refuseResult(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
 	default:
-		v.commitSaved(ctx, *a, msg.FlagsChanged)
+		o.commitSaved(ctx, *a, msg.FlagsChanged)
 	}
-	for v.applying == nil && len(v.waiting) > 0 {
-		next := v.waiting[0]
-		v.waiting = v.waiting[1:]
-		v.apply(ctx, next)
+	for o.applying == nil && len(o.waiting) > 0 {
+		next := o.waiting[0]
+		o.waiting = o.waiting[1:]
+		o.apply(ctx, next)
 	}
 }
 
 // discard forgets the results of runs that are cancelled (E11, E15). One that is being written
 // cannot be taken back; configSaved takes over what the ConfigMap has by then.
-func (v *ownValues) discard() {
-	v.waiting = nil
-	if v.applying != nil {
-		v.applying.discarded = true
+func (o *owner) discard() {
+	o.waiting = nil
+	if o.applying != nil {
+		o.applying.discarded = true
 	}
 }
 
 // commitSaved commits what has been written. If only flags were written, the section itself was not
 // locked and may have new config values; then the patches are applied again, to those.
-func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
-	if a.base != v.section {
-		config, memory, _, err := v.self.patches(a.msg.Result)
+func (o *owner) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
+	if a.base != o.section {
+		config, memory, _, err := o.self.patches(a.msg.Result)
 		if err == nil {
-			a.next, err = v.patched(config, memory, a.msg.Origin)
+			a.next, err = o.patched(config, memory, a.msg.Origin)
 		}
 		if err != nil {
-			v.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
+			o.refuseResult(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 			return
 		}
 	}
-	v.commit(ctx, a, flagsChanged)
+	o.commit(ctx, a, flagsChanged)
 }
 
 // commit makes the result the section, and answers the run. From then on the run does not repeat the
 // hook (D26).
-func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) {
-	changed := a.next.Checksum() != v.section.Checksum() // D27
-	_, _, flags, _ := v.self.patches(a.msg.Result)
-	a.msg.Cause.Detail += changedPaths(a.next, v.section, flags)
-	v.set(a.next)
+func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
+	changed := a.next.Checksum() != o.section.Checksum() // D27
+	_, _, flags, _ := o.self.patches(a.msg.Result)
+	a.msg.Cause.Detail += changedPaths(a.next, o.section, flags)
+	o.set(a.next)
 	flags.configChanged = flagsChanged
-	now := v.self.known()
+	now := o.self.known()
 	now.Changed = changed
-	v.program.Send(a.from, handed{Known: now})
-	v.self.committed(ctx, a.msg, changed, flags)
+	o.program.Send(a.from, handed{Known: now})
+	o.self.committed(ctx, a.msg, changed, flags)
 }
 
 // changedPaths names what a hook has changed, for the chain of causes: what it has written as it was is no cause.
@@ -192,41 +185,41 @@ func changedPaths(after, before *values.Section, flags flagChanges) string {
 }
 
 // refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.
-func (v *ownValues) refuse(a application, err error) {
-	v.program.Send(a.from, handed{Known: v.self.known(), Err: err})
+func (o *owner) refuseResult(a application, err error) {
+	o.program.Send(a.from, handed{Known: o.self.known(), Err: err})
 }
 
 // onFiles takes over static values and schemas that have changed on disk; nil: they are the same.
-func (v *ownValues) onFiles(files *values.Section) {
+func (o *owner) onFiles(files *values.Section) {
 	if files == nil {
 		return
 	}
-	next, err := v.section.OnFiles(files)
+	next, err := o.section.OnFiles(files)
 	if err != nil { // config has checked it, but not what hooks have set
-		v.log.Error("new static values are refused", "err", err)
+		o.log.Error("new static values are refused", "err", err)
 		return
 	}
-	v.set(next)
+	o.set(next)
 }
 
 // setConfig replaces the ConfigMap and Secret layers; saved patches are replayed over them (D22).
 // config has checked the sections of enabled modules, but not those of disabled ones (D37): these
 // keep their old values until the new ones are fixed.
-func (v *ownValues) setConfig(msg messages.SetConfig) {
-	next, err := v.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin)
+func (o *owner) setConfig(msg messages.SetConfig) {
+	next, err := o.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin)
 	if err != nil {
-		v.log.Error("new config values are refused", "err", err)
+		o.log.Error("new config values are refused", "err", err)
 		return
 	}
-	v.set(next)
+	o.set(next)
 }
 
 // set replaces the section. Its secrets are made known first, so that no log or page can show one
 // of them.
-func (v *ownValues) set(section *values.Section) {
-	v.program.Secrets.Know(section.Key(), section.Secrets().Texts())
-	v.section = section
-	if v.name == messages.GlobalHooks {
-		v.program.Global.Store(section)
+func (o *owner) set(section *values.Section) {
+	o.program.Secrets.Know(section.Key(), section.Secrets().Texts())
+	o.section = section
+	if o.name == messages.GlobalHooks {
+		o.program.Global.Store(section)
 	}
 }

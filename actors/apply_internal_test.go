@@ -27,6 +27,8 @@ func (r *recorder) committed(_ actor.Context, msg messages.ApplyHookResult, _ bo
 
 func (*recorder) reconcile(actor.Context, messages.Cause) {}
 
+func (*recorder) publish() {}
+
 func patchOf(t *testing.T, text string) values.Patch {
 	t.Helper()
 	patch, _, err := values.ParsePatch([]byte(text))
@@ -50,18 +52,18 @@ func saving(t *testing.T, self applier) *owner {
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
 		ValuesPatch: patchOf(t, `{"op": "add", "path": "/a/inMemory", "value": true}`),
 	}
-	next, err := o.values.patched(result.ConfigPatch, result.ValuesPatch, values.Origin{})
+	next, err := o.patched(result.ConfigPatch, result.ValuesPatch, values.Origin{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.values.applying = &application{
+	o.applying = &application{
 		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), base: section, next: next,
 	}
 	return o
 }
 
 func (o *owner) has(key string) bool {
-	merged, _ := o.values.section.Merged().(map[string]any)
+	merged, _ := o.section.Merged().(map[string]any)
 	return merged[key] != nil
 }
 
@@ -80,14 +82,14 @@ func TestResultOfACancelledRun(t *testing.T) {
 		t.Run(situation, func(t *testing.T) {
 			self := &recorder{}
 			o := saving(t, self)
-			o.values.waiting = []application{*o.values.applying}
-			o.values.discard()
-			o.values.configSaved(nil, test.answer)
-			if o.values.applying != nil || len(o.values.waiting) != 0 {
+			o.waiting = []application{*o.applying}
+			o.discard()
+			o.configSaved(nil, test.answer)
+			if o.applying != nil || len(o.waiting) != 0 {
 				t.Error("something still waits")
 			}
 			if len(self.committedHooks) != 0 || o.has("inMemory") || o.has("saved") != test.saved {
-				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.values.section.Merged(), test.saved)
+				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.section.Merged(), test.saved)
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	for _, m := range tree.Modules {
 		old := d.Tree.Module(m.Name)
 		if old != nil && old.Dir != m.Dir {
-			old = nil // a reload starts it from the beginning (AdoptModule)
+			old = nil // a reload starts it from the beginning (updateModule)
 		}
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err
@@ -160,9 +160,13 @@ func plannable(ctx context.Context, w World, tree *addons.Tree) (plan.Known, err
 	if err != nil {
 		return plan.Known{}, err
 	}
+	deployed := map[string]bool{}
+	for _, name := range releases {
+		deployed[name] = true
+	}
 	return plan.Known{
 		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
-		Reload: plan.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge},
+		Reload: plan.Reload{Tree: tree, Deployed: deployed, Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge},
 	}, nil
 }
 
@@ -174,22 +178,22 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	b := &boot{tree: tree}
-	if b.sections, err = plan.Sections(tree); err != nil {
+	sections, err := plan.Sections(tree)
+	if err != nil {
 		return plan.Plan{}, err
 	}
 	current, err := w.ConfigMap.Read(ctx)
 	if err != nil {
 		return plan.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
 	}
-	if err := b.layerSecret(ctx, w); err != nil {
+	if err := layerSecret(ctx, w, sections); err != nil {
 		return plan.Plan{}, err
 	}
 	known, err := plannable(ctx, w, tree)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	known.Config, known.Sections = current.Data, b.sections
+	known.Config, known.Sections = current.Data, sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
 	if err := suspendedIn(ctx, w, &known); err != nil {
@@ -211,14 +215,6 @@ func suspendedIn(ctx context.Context, w World, known *plan.Known) error {
 	}
 	known.Suspended = suspendedOf(all)
 	return err
-}
-
-func setOf(names []string) map[string]bool {
-	all := make(map[string]bool, len(names))
-	for _, name := range names {
-		all[name] = true
-	}
-	return all
 }
 
 // Render renders the chart of a module with its values now. It renders in the goroutine of the
@@ -254,37 +250,22 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	return plan.HelmModule(*m, merged), nil
 }
 
-// byHand is what a person may ask of an operator in the same process, as the command dev does. It becomes a task like any other.
-type byHand struct{ program *program }
-
-// ByHand returns what a person may ask of the operator.
-func (o *Operator) ByHand() byHand { return byHand{o.program} }
-
-// RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue. The
-// snapshots are those of the new run. The owner refuses the task of a hook that is not loaded any
-// more.
-func (h byHand) RunHookAgain(run view.HookRun) error {
-	if err := h.known(messages.ModuleOf(run.Owner)); err != nil {
-		return err
+// RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue, for a person who works with an
+// operator in the same process, as the command dev. The snapshots are those of the new run. The owner refuses the task of
+// a hook that is not loaded any more. Whether the module can run is what it has published, so that may be wrong by a
+// moment: then the module ends the task as done (E12).
+func (o *Operator) RunHookAgain(run view.HookRun) error {
+	if module := messages.ModuleOf(run.Owner); module != "" {
+		status, ok := o.program.Inspector.Status(modulePath + module).(view.ModuleStatus)
+		switch {
+		case !ok:
+			return fmt.Errorf("there is no module %s", module)
+		case status.Phase == view.Disabled || status.Phase == view.Suspended || status.Phase == view.Deleting:
+			return fmt.Errorf("module %s does not run: it is %s", module, status.Phase)
+		}
 	}
-	t := h.program.NewTask(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
+	t := o.program.NewTask(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
 	t.Queue = run.Queue
-	h.program.Enqueue(h.program, false, t)
-	return nil
-}
-
-// known refuses a module that cannot run; empty is none, for global hooks. It reads what the module
-// has published, so it may be wrong by a moment: then the module ends the task as done (E12).
-func (h byHand) known(module string) error {
-	if module == "" {
-		return nil
-	}
-	status, ok := h.program.Inspector.Status(modulePath + module).(view.ModuleStatus)
-	switch {
-	case !ok:
-		return fmt.Errorf("there is no module %s", module)
-	case status.Phase == view.Disabled || status.Phase == view.Suspended || status.Phase == view.Deleting:
-		return fmt.Errorf("module %s does not run: it is %s", module, status.Phase)
-	}
+	o.program.Enqueue(o.program, false, t)
 	return nil
 }

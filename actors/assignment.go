@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -23,7 +22,7 @@ type assignment struct {
 	work  func(*supervisor.Run) (any, error)
 	// begins, succeeded, failed and cancelled are optional. They run in the mailbox of the owner:
 	// begins before each attempt, failed after each failed one, the others at most once.
-	begins    func(t messages.Task, attempt int)
+	begins    func(t messages.Task, first bool)
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
@@ -36,18 +35,9 @@ type assignment struct {
 
 	failing *view.FailingTask // after a failed attempt
 	out     bool              // its queue continues without it, so its end sends no TaskDone
-	held    bool              // its queue has it back until it is started again, so its end sends none, either
+	held    bool              // if it fails, its queue has it back
 	slot    bool              // it has left its queue during this attempt, with one of the places for that
 	leaving *time.Timer       // when it leaves its queue; nil: it does not
-}
-
-// ownTasks are the tasks of an owner that have begun and not ended, and their runs.
-type ownTasks struct {
-	part
-	runs *supervisor.Runs
-	over func(messages.Task)    // called at the end of each task
-	all  map[string]*assignment // by ID
-	next *assignment            // waits until the one that has the release has ended
 }
 
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
@@ -58,13 +48,9 @@ type leaveDue struct{ task string }
 
 const leaveAgain = 5 * time.Second
 
-func newTasks(of part) *ownTasks {
-	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System), all: map[string]*assignment{}}
-}
-
 // ofRelease is the task that has the release for itself; nil for none.
-func (o *ownTasks) ofRelease() *assignment {
-	for _, t := range o.all {
+func (o *owner) ofRelease() *assignment {
+	for _, t := range o.tasks {
 		if t.release {
 			return t
 		}
@@ -73,14 +59,14 @@ func (o *ownTasks) ofRelease() *assignment {
 }
 
 // isOut reports whether a task of the owner goes on outside of its queue.
-func (o *ownTasks) isOut() bool {
+func (o *owner) isOut() bool {
 	t := o.ofRelease()
 	return t != nil && t.out
 }
 
 // attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
 // continues without it.
-func (o *ownTasks) attemptFailed(t *assignment, at supervisor.Attempt) {
+func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 	o.noteFailure(t, at)
 	if t.failed != nil {
 		t.failed(at)
@@ -88,8 +74,6 @@ func (o *ownTasks) attemptFailed(t *assignment, at supervisor.Attempt) {
 	o.freeSlot(t)
 	switch {
 	case t.out || at.Final:
-	case at.Held:
-		o.sendHeld(t)
 	case t.leaves || t.release && helm.IsAway(at.Err):
 		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t.Task, ForEverybody(at.Err))})
 		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
@@ -99,20 +83,15 @@ func (o *ownTasks) attemptFailed(t *assignment, at supervisor.Attempt) {
 	}
 }
 
-func (o *ownTasks) sendHeld(t *assignment) {
-	t.held = true
-	o.program.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: true})
-}
-
 // leave lets the queue continue without a task that has not ended.
-func (o *ownTasks) leave(t *assignment) {
+func (o *owner) leave(t *assignment) {
 	t.out = true
 	taskEnded(o.program, t.Task, t.queue)
 }
 
 // leaveDue lets a task that has lasted a minute leave its queue, unless too many are out already.
-func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
-	t := o.all[msg.task]
+func (o *owner) leaveDue(ctx actor.Context, msg leaveDue) {
+	t := o.tasks[msg.task]
 	if t == nil || t.out || !o.runs.Lives(msg.task) {
 		return
 	}
@@ -125,39 +104,27 @@ func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
 	o.leave(t)
 }
 
-func (o *ownTasks) freeSlot(t *assignment) {
+func (o *owner) freeSlot(t *assignment) {
 	if t.slot {
 		o.program.Out.Release(1)
 		t.slot = false
 	}
 }
 
-// endAttempts ends a failing task, or holds it, for its queue.
-func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
-	for _, id := range slices.Sorted(maps.Keys(o.all)) {
-		t := o.all[id]
-		switch {
-		case t.Task.InQueue() != msg.ID || t.out:
-		case !msg.Hold:
+// endAttempts ends a failing task for its queue, or until its queue executes it again.
+func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
+	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
+		if t := o.tasks[id]; t.Task.InQueue() == msg.ID && !t.out {
+			t.held = msg.Hold
 			o.runs.LastAttempt(ctx, id)
-		case o.runs.Hold(id):
-			o.sendHeld(t)
 		}
 	}
 }
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue.
-func (o *ownTasks) start(ctx actor.Context, t *assignment) {
-	if t.Task.Held {
-		if held := o.all[t.Task.ID]; held != nil && o.runs.Resume(t.Task.ID) {
-			held.held, held.queue = false, t.queue
-			return
-		}
-		taskEnded(ctx, t.Task, t.queue) // it was cancelled: the owner has started again
-		return
-	}
-	o.all[t.Task.ID] = t
+func (o *owner) start(ctx actor.Context, t *assignment) {
+	o.tasks[t.Task.ID] = t
 	if t.leaves && !t.out {
 		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
@@ -172,20 +139,25 @@ func (o *ownTasks) start(ctx actor.Context, t *assignment) {
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			// The order matters: over may queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
-			o.over(t.Task)
+			held := t.held && outcome != supervisor.Done
+			if held { // it goes on with what it has left
+				o.left[t.Task.ID] = t.Due
+			} else {
+				o.unqueued(t.Task)
+				o.dropEffects(t.Due)
+			}
 			if t.cancelled != nil && outcome == supervisor.Cancelled {
 				t.cancelled(ctx)
 			}
 			if t.failing != nil {
 				o.program.NoticeEnd(t.Task, *t.failing, outcome)
 			}
-			if delete(o.all, t.Task.ID); t.leaving != nil {
+			if delete(o.tasks, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()
 			}
 			o.freeSlot(t)
-			o.dropEffects(t.Due)
-			if !t.out && !t.held {
-				taskEnded(ctx, t.Task, t.queue)
+			if !t.out {
+				ctx.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: held})
 			}
 			o.startNext(ctx)
 		},
@@ -210,25 +182,18 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 }
 
 // handTo hands over to an attempt that is about to begin.
-func (o *ownTasks) handTo(t *assignment) {
+func (o *owner) handTo(t *assignment) {
 	*t.Known = o.self.known()
 	t.Known.Out = t.out
 	if t.begins != nil {
-		t.begins(t.Task, attempts(t.failing))
+		t.begins(t.Task, t.failing == nil)
 	}
-}
-
-func attempts(failing *view.FailingTask) int {
-	if failing == nil {
-		return 0
-	}
-	return failing.Attempts
 }
 
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
 // its records). If an earlier one is out of its queue, the new one joins it: the queue continues, and after the attempt
 // in progress the new one runs in its place, with the current values and with the causes of both.
-func (o *ownTasks) startAlone(ctx actor.Context, a *assignment) {
+func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 	before := o.ofRelease()
 	if before == nil {
 		o.start(ctx, a)
@@ -247,7 +212,7 @@ func (o *ownTasks) startAlone(ctx actor.Context, a *assignment) {
 }
 
 // startNext starts the task that waits for the release.
-func (o *ownTasks) startNext(ctx actor.Context) {
+func (o *owner) startNext(ctx actor.Context) {
 	if a := o.next; a != nil && o.ofRelease() == nil {
 		o.next = nil
 		o.start(ctx, a)
@@ -255,7 +220,7 @@ func (o *ownTasks) startNext(ctx actor.Context) {
 }
 
 // dropNext ends the task that waits for the release and has not begun.
-func (o *ownTasks) dropNext(ctx actor.Context) {
+func (o *owner) dropNext(ctx actor.Context) {
 	if a := o.next; a != nil && !a.out {
 		taskEnded(ctx, a.Task, a.queue)
 	}
@@ -263,8 +228,8 @@ func (o *ownTasks) dropNext(ctx actor.Context) {
 }
 
 // noteFailure logs a failed attempt and shows it in the status.
-func (o *ownTasks) noteFailure(t *assignment, a supervisor.Attempt) {
-	o.logFailure(t.Task, a)
+func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
+	o.logFailure(t, a)
 	o.program.NoticeFailure(t.Task, a)
 	t.failing = &view.FailingTask{
 		Task: t.Task.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
@@ -274,14 +239,16 @@ func (o *ownTasks) noteFailure(t *assignment, a supervisor.Attempt) {
 
 // logFailure writes one line for each failed attempt. A failure that allowFailure permits is a
 // warning, because nothing retries it (F12).
-func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
-	kind, about := t.Work.Describe()
-	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
+func (o *owner) logFailure(t *assignment, a supervisor.Attempt) {
+	kind, about := t.Task.Work.Describe()
+	log := o.log.With("task", kind, "queue", t.Task.Queue, "attempt", a.Number, "err", a.Err)
 	if about != "" {
 		log = log.With("about", about)
 	}
 	switch {
-	case a.Final && t.AllowFailure:
+	case a.Final && t.held:
+		log.Error("task failed, will retry after a reload")
+	case a.Final && t.Task.AllowFailure:
 		log.Warn("task failed; its failure is allowed")
 	case a.Final:
 		log.Error("task failed; another one takes its place")
@@ -292,10 +259,10 @@ func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
 
 // listFailing lists the tasks that wait for another attempt, in the order of their IDs, so that a
 // page does not change from one publication to the next.
-func (o *ownTasks) listFailing() []view.FailingTask {
+func (o *owner) listFailing() []view.FailingTask {
 	var list []view.FailingTask
-	for _, id := range slices.Sorted(maps.Keys(o.all)) {
-		if t := o.all[id]; t.failing != nil {
+	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
+		if t := o.tasks[id]; t.failing != nil {
 			list = append(list, *t.failing)
 		}
 	}
@@ -303,7 +270,7 @@ func (o *ownTasks) listFailing() []view.FailingTask {
 }
 
 // retryNow ends the delays of all failed tasks: what has changed may be what they failed at (F8).
-func (o *ownTasks) retryNow() {
+func (o *owner) retryNow() {
 	if n := o.runs.RetryNow(); n > 0 {
 		o.log.Info("configuration changed: failed tasks are retried now", "tasks", n)
 	}
@@ -311,7 +278,7 @@ func (o *ownTasks) retryNow() {
 
 // dropEffects gives up what an ended task has left unfinished. A Synchronization among it has to
 // end at the monitors, or they would hold back the events of its binding without end (C40).
-func (o *ownTasks) dropEffects(due map[step]effects) {
+func (o *owner) dropEffects(due map[step]effects) {
 	for _, e := range due {
 		if e.synchronization.Run != 0 {
 			o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: e.synchronization})
@@ -319,47 +286,28 @@ func (o *ownTasks) dropEffects(due map[step]effects) {
 	}
 }
 
-// delayedRun is a run of a module that waits because it is part of a loop. Any run that begins
-// before serves it.
-type delayedRun struct {
-	program *program
-	name    string // of the module
-	log     *slog.Logger
-	timer   *time.Timer
-}
-
-// runAgain queues a module run that the module's own hooks have caused. One that is
-// part of a loop waits first, so that a loop is never a busy one; any run of the module
-// that begins meanwhile serves it.
-func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
-	delay := loopDelay(t.Cause)
-	if delay == 0 {
-		d.program.Enqueue(ctx, head, t)
-		return
+// runAgain queues a module run that the module's own hooks have caused. If it waits, because it is part of a loop, any run
+// of the module that begins meanwhile serves it.
+func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
+	if later := m.program.enqueueUnlooped(ctx, m.log, head, t); later != nil {
+		m.delayed.Stop()
+		m.delayed = later
 	}
-	d.program.Looping(d.log, t.Cause, delay)
-	d.queue(t, delay)
 }
 
 // tellUnstable reports a chart that renders differently from the same inputs (H6).
-func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
+func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	if !o.Unstable {
 		return
 	}
 	const text = "the chart renders a different manifest each time from the same values, so its release is left as it is"
-	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", d.name, text)})
-	d.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
-	d.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
+	m.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", m.name, text)})
+	m.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
+	m.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
 }
 
-// queue queues a run after a delay, in place of one that waits already.
-func (d *delayedRun) queue(t messages.Task, in time.Duration) {
-	d.stop()
-	d.timer = time.AfterFunc(in, func() { d.program.Enqueue(d.program, false, t) })
-}
-
-func (d *delayedRun) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+// runLater queues a run after a delay, in place of one that waits already.
+func (m *module) runLater(t messages.Task, in time.Duration) {
+	m.delayed.Stop()
+	m.delayed = time.AfterFunc(in, func() { m.program.Enqueue(m.program, false, t) })
 }

@@ -24,8 +24,8 @@ func TestUnstableRenderIsCounted(t *testing.T) {
 	p := testProgram(nil)
 	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section)
 	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
-	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
-	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: true})
+	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
+	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: true})
 	families, err := p.Metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +61,12 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 	}
 	p := testProgram(nil)
 	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section)
-	m.life.phase = view.Ready
-	m.owner.hooks.all = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
+	m.phase = view.Ready
+	m.hooks = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
 	pid := spawnActor(t, p, modulePath+"gone", does{m})
 	began, forgotten := make(chan struct{}), make(chan struct{})
 	p.Send(pid, func(ctx actor.Context) {
-		m.owner.tasks.runs.Start(ctx, supervisor.Task{
+		m.runs.Start(ctx, supervisor.Task{
 			ID: "1", Ended: func(actor.Context, supervisor.Outcome) {},
 			Work: func(*supervisor.Run) (any, error) {
 				close(began)
@@ -78,7 +78,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 		})
 	})
 	<-began
-	p.Send(pid, messages.ForgetModule{})
+	p.Send(pid, messages.SetModule{Want: messages.Forgotten})
 	p.Send(pid, func(actor.Context) { close(forgotten) })
 	askActor[moduleQuiet](t, p, pid, awaitQuiet{})
 	own, err := p.Metrics.Registry.Gather()

@@ -37,100 +37,68 @@ type config struct {
 	// schemas are what both are checked against (see rules). doc is what is in force of both; it
 	// changes in step with the known texts of the layers.
 	schemas plan.Schemas
-	global  addons.Global
 	doc     values.Document
 
-	kept      kept
-	confirmed confirmation
-	misplaced []string // the values that warnMisplaced has reported
+	kept      *kube.LastValid // what is kept over a restart (P3), nil while that is unknown
+	keepWaits bool            // the last attempt to keep it has failed, and the next one comes with keepAgain
+	confirmed string          // the annotation of the ConfigMap that confirms a purge, as it was seen last
+	misplaced []string        // the values that warnMisplaced has reported
 }
 
-// Initial is the ConfigMap as it was read at the start.
-type initialConfig struct {
-	Data     map[string]string
-	Revision string
-	Flags    map[string]bool // by flag key
-	// Maintenance are the modes by maintenance key (H15).
-	Maintenance map[string]string
-	// Sections are by key, without their parts of ConfigMap and Secret: what contents are checked
-	// with.
-	Sections map[string]*values.Section
-	Modules  []addons.Module
-	Global   addons.Global
-	// Refused says why what is in the cluster is not in force from the start: Data and Secret are the last valid
-	// contents that were kept (P3). InCluster and SecretInCluster are what was read.
-	Refused                    error
-	InCluster, SecretInCluster kube.ConfigMap
-	Secret                     initialSecret
-}
-
-// New makes config with the contents that boot has read and checked. Watches begin only in
+// newConfig makes config with the contents that boot has read and checked. Watches begin only in
 // started, when the actor can receive what they report. What the start took from the kept content
 // counts as kept, so that it is not written again.
-func newConfig(ctx context.Context, p *program, initial initialConfig) actor.Actor {
+func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
 	c := &config{
-		program: p, log: p.Log,
-		configMap: newLayer("the ConfigMap", errDeleted, initial.Data, initial.Revision),
-		secret:    newLayer("the Secret with values", errSecretDeleted, initial.Secret.Data, initial.Secret.Revision),
-		schemas:   plan.Schemas{Sections: initial.Sections, Modules: initial.Modules},
-		global:    initial.Global,
-		refused:   initial.Refused, fromKept: initial.Refused != nil,
-		confirmed: confirmation{program: p},
+		program: p, log: p.Log, schemas: b.schemas(), doc: b.doc, refused: b.refused, fromKept: b.refused != nil,
+		configMap: newLayer("the ConfigMap", errDeleted, b.inForce.configMap, b.inCluster.configMap),
+		secret:    newLayer("the Secret with values", errSecretDeleted, b.inForce.secret, b.inCluster.secret),
 	}
-	c.configMap.store = p.ConfigMap
 	if p.LastValid != nil {
 		c.configMap.deleted, c.secret.deleted = errDeletedBefore, errSecretDeletedBefore
 	}
 	if c.fromKept {
-		c.kept = kept{known: true, values: kube.LastValid{Config: initial.Data, Secret: initial.Secret.Data}}
-		c.configMap.now, c.configMap.seen = initial.InCluster, true
-		c.secret.now, c.secret.seen = initial.SecretInCluster, !initial.Secret.Off
+		c.kept = &kube.LastValid{Config: c.configMap.known, Secret: c.secret.known}
 	}
-	if !initial.Secret.Off && p.Secret != nil {
-		c.secret.store = p.Secret
-	}
-	var err error
-	if c.doc, err = plan.Parse(c.configMap.known, c.secret.known); err != nil { // the start has checked it
-		c.log.Error("bug: the initial values are not valid", "err", err)
+	c.configMap.store, c.configMap.seen = p.ConfigMap, c.fromKept
+	if !b.secretOff && p.Secret != nil {
+		c.secret.store, c.secret.seen = p.Secret, c.fromKept
 	}
 	c.started = func(self *actor.PID) {
 		c.noticeRefused()
-		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, configMapSeen{content}) })
+		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, false}) })
 		if c.secret.store != nil {
-			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
+			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, true}) })
 		}
 		c.sectionsKnown()
 	}
 	return c
 }
 
-// configMapSeen is the content of the ConfigMap as the API server shows it.
-type configMapSeen struct{ content kube.ConfigMap }
+// contentSeen is the content of the ConfigMap, or of the Secret, as the API server shows it.
+type contentSeen struct {
+	content kube.ConfigMap
+	secret  bool
+}
 
 // LogValue keeps it out of logs.
-func (configMapSeen) LogValue() slog.Value { return slog.StringValue("the ConfigMap") }
-
-// secretSeen is the content of the Secret as the API server shows it.
-type secretSeen struct{ content kube.ConfigMap }
-
-// LogValue keeps it out of logs.
-func (secretSeen) LogValue() slog.Value { return slog.StringValue("the Secret") }
+func (contentSeen) LogValue() slog.Value { return slog.StringValue("the ConfigMap or the Secret") }
 
 // Receive implements actor.Actor.
 func (c *config) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.started(ctx.Self())
-	case configMapSeen:
-		c.seen(ctx, c.configMap, msg.content)
-	case secretSeen:
-		c.seen(ctx, c.secret, msg.content)
+	case contentSeen:
+		l := c.configMap
+		if msg.secret {
+			l = c.secret
+		}
+		c.seen(ctx, l, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
 	case messages.RemoveConfirmation:
-		if left, ok := c.confirmed.remove(msg.Value); ok {
-			c.meet(ctx, c.configMap, left)
-		}
+		c.removeConfirmation(ctx, msg.Value)
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
 		return
@@ -146,14 +114,14 @@ func (c *config) Receive(ctx actor.Context) {
 		c.schemas.Enabling.Scripts = msg.Scripts
 		c.enablingChanged(ctx)
 	case keepAgain:
-		c.kept.waits = false
+		c.keepWaits = false
 	default:
 		unhandled(ctx, c.log)
 	}
 	// Each message may have changed what is in force, so what depends on it is brought up to date
 	// here, in one place.
 	c.publish(ctx)
-	c.kept.keep(ctx, c.program, kube.LastValid{Config: c.configMap.known, Secret: c.secret.known})
+	c.keep(ctx)
 }
 
 // checked answers a person or program that wants to write a content of the ConfigMap: whether it
@@ -212,9 +180,6 @@ func (c *config) offered(ctx actor.Context, msg offerSections) (refused map[stri
 		}
 		c.schemas.Sections[key] = msg.Sections[key]
 	}
-	if refused[values.GlobalKey] == nil {
-		c.global = msg.Global
-	}
 	c.enablingChanged(ctx) // what was refused before may fit now
 	c.sectionsKnown()
 	return refused
@@ -235,15 +200,18 @@ func (c *config) sectionsKnown() {
 // itself is known already and triggers nothing (D14). If there was no ConfigMap from the start, its
 // absence changes nothing (D13); if it had content, its absence is refused (P1).
 func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
-	if l.late(content) {
+	// The operator's own write may return before the watch shows the edit before it.
+	if kube.Older(content.ResourceVersion, l.ahead) {
 		c.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)
 		return
 	}
 	l.now, l.seen = content, true
 	c.judge(ctx)
-	if l == c.configMap && content.Exists() {
+	if l == c.configMap && content.Exists() && content.ConfirmPurge != c.confirmed {
 		// After the values with which it was written: what it allows may follow from them.
-		c.confirmed.seen(ctx, content.ConfirmPurge)
+		if c.confirmed = content.ConfirmPurge; c.confirmed != "" {
+			ctx.Send(c.program.PID(convergePath), messages.ConfirmPurge{Value: c.confirmed})
+		}
 	}
 }
 
@@ -270,7 +238,7 @@ func (c *config) judge(ctx actor.Context) {
 			how = "the values are the last valid ones again"
 		}
 		c.log.Info(how)
-		c.notify(kube.Notice{Reason: "Accepted", Message: "The values are valid again and in force"})
+		c.program.Notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
 	}
 	c.refused, c.fromKept = nil, false
 	for _, l := range []*layer{c.configMap, c.secret} {
@@ -304,21 +272,7 @@ func (c *config) noticeRefused() {
 	if c.fromKept {
 		what = fmt.Sprintf("The operator has started with the last valid values, from %s, which stay in force: ", c.program.LastValid)
 	}
-	c.notify(kube.Notice{Warning: true, Reason: "Refused", Message: what + values.Public(c.refused)})
-}
-
-// notify records an Event on the ConfigMap.
-func (c *config) notify(n kube.Notice) {
-	n.OnConfigMap = true
-	c.program.Notify(n)
-}
-
-// texts returns the texts of ConfigMap and Secret, in this order, with others for a layer.
-func (c *config) texts(l *layer, its map[string]string) (inConfig, inSecret map[string]string) {
-	if l == c.secret {
-		return c.configMap.known, its
-	}
-	return its, c.secret.known
+	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + values.Public(c.refused)})
 }
 
 // enablingChanged checks a refused content again: the module for which it was refused may be off by
@@ -347,21 +301,8 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 		sentences = append(sentences, w.Public)
 	}
 	if len(unknown) > 0 {
-		c.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
+		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
 	}
-	c.announce(ctx, before)
-}
-
-// warn logs what people should know of a content that is accepted.
-func warn(log *slog.Logger, warnings []plan.Warning) {
-	for _, w := range warnings {
-		log.Warn(w.Text, w.Attrs...)
-	}
-}
-
-// announce sends the owners of changed sections, then converge, what is new. Owners come first: the
-// runs that converge queues must see the new values.
-func (c *config) announce(ctx actor.Context, before values.Document) {
 	change := c.schemas.Change(before, c.doc)
 	if !change.Any() {
 		return // only texts changed: comments, order of keys
@@ -374,7 +315,15 @@ func (c *config) announce(ctx actor.Context, before values.Document) {
 	c.send(ctx, change, before)
 }
 
-// send gives owners their sections, then converge what that changes.
+// warn logs what people should know of a content that is accepted.
+func warn(log *slog.Logger, warnings []plan.Warning) {
+	for _, w := range warnings {
+		log.Warn(w.Text, w.Attrs...)
+	}
+}
+
+// send gives owners their sections, then converge what that changes. Owners come first: the
+// runs that converge queues must see the new values.
 func (c *config) send(ctx actor.Context, change plan.Change, before values.Document) {
 	for _, key := range change.Keys {
 		c.deliver(ctx, key)
@@ -404,7 +353,7 @@ func (c *config) warnMisplaced() {
 	}
 	c.misplaced = append(c.misplaced, paths...)
 	c.log.Warn("values that a schema marks as secrets are in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
-	c.notify(kube.Notice{Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
+	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
 }
 
 // cause words a change of ConfigMap or Secret: which values are others than before. A value that a section has got, and
@@ -459,35 +408,15 @@ func word(value any, there bool) string {
 	return values.Shorten(string(text), 60)
 }
 
-// confirmation is the annotation of the ConfigMap that confirms a purge, as config saw it last.
-type confirmation struct {
-	program *program
-	value   string
-}
-
-// seen notes the annotation of a ConfigMap, valid or not.
-func (c *confirmation) seen(ctx actor.Context, value string) {
-	if value != c.value {
-		c.value = value
-		c.send(ctx)
-	}
-}
-
-// send notifies converge of it.
-func (c *confirmation) send(ctx actor.Context) {
-	if c.value != "" {
-		ctx.Send(c.program.PID(convergePath), messages.ConfirmPurge{Value: c.value})
-	}
-}
-
-// remove takes the annotation off the ConfigMap, whose new content it returns. Another value, which
+// removeConfirmation takes the annotation that confirms a purge off the ConfigMap. Another value, which
 // a person has set since, stays.
-func (c *confirmation) remove(value string) (left kube.ConfigMap, ok bool) {
+func (c *config) removeConfirmation(ctx actor.Context, value string) {
 	writing, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
 	defer cancel()
 	left, err := c.program.ConfigMap.RemoveConfirmation(writing, value)
 	if err != nil {
-		c.program.Log.Warn("the confirmation of a purge cannot be removed; remove the annotation manually, or it is evaluated again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
+		c.log.Warn("the confirmation of a purge cannot be removed; remove the annotation manually, or it is evaluated again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
+		return
 	}
-	return left, err == nil
+	c.meet(ctx, c.configMap, left)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -26,10 +27,11 @@ func (lastValid) String() string                              { return "the copy
 func TestCorrectedWithoutNewsOfTheSecret(t *testing.T) {
 	p := testProgram(nil)
 	p.WriteContext, p.LastValid, p.Secret = t.Context(), lastValid{}, unwatched{}
-	pid := spawnActor(t, p, configPath, newConfig(t.Context(), p, initialConfig{
-		Sections: map[string]*values.Section{}, Refused: errors.New("invalid"), InCluster: kube.ConfigMap{Data: map[string]string{"aEnabled": "maybe"}, ResourceVersion: "1"},
+	pid := spawnActor(t, p, configPath, newConfig(t.Context(), p, &boot{
+		tree: &addons.Tree{}, templates: map[string]*values.Section{}, refused: errors.New("invalid"),
+		inCluster: contents{configMap: kube.ConfigMap{Data: map[string]string{"aEnabled": "maybe"}, ResourceVersion: "1"}},
 	}))
-	p.Send(pid, configMapSeen{kube.ConfigMap{Data: map[string]string{"aEnabled": "true"}, ResourceVersion: "2"}})
+	p.Send(pid, contentSeen{content: kube.ConfigMap{Data: map[string]string{"aEnabled": "true"}, ResourceVersion: "2"}})
 	askActor[messages.ConfigChecked](t, p, pid, messages.CheckConfig{})
 	status, _ := p.Inspector.Status(configPath).(view.ConfigStatus)
 	if status.Refused != "" || status.Revision != "2" {

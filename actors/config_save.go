@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors/plan"
 	"addon-operator/kube"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -69,8 +67,11 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 
 // write sets keys of one layer (D24).
 func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) messages.ConfigSaved {
-	known, flagsChanged := c.schemas.WithKeys(l.known, set)
-	doc, err := plan.Parse(c.texts(l, known))
+	known := plan.WithKeys(l.known, set)
+	doc, err := plan.Parse(known, c.secret.known)
+	if l == c.secret {
+		doc, err = plan.Parse(c.configMap.known, known)
+	}
 	if err != nil {
 		return messages.ConfigSaved{Err: fmt.Errorf("%s would not be valid: %w", l.name, err)}
 	}
@@ -88,8 +89,9 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 		return messages.ConfigSaved{Err: err}
 	}
 	l.goAhead(left)
+	saved := messages.ConfigSaved{FlagsChanged: !maps.Equal(c.doc.Flags, doc.Flags)}
 	l.known, c.doc = known, doc
-	return messages.ConfigSaved{FlagsChanged: flagsChanged && l == c.configMap}
+	return saved
 }
 
 // patched are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key. Sections that
@@ -135,17 +137,6 @@ var (
 	errSecretDeletedBefore = errors.New("the Secret is deleted; create it again, or create an empty Secret to remove all its values")
 )
 
-// initialSecret is the Secret as it was read at the start. Off: there is none to be read or
-// written, until the end of the process: a right that is given later takes effect after a restart.
-type initialSecret struct {
-	Data     map[string]string
-	Revision string
-	Off      bool
-}
-
-// Exists reports whether the Secret was there, or is not watched.
-func (s initialSecret) Exists() bool { return s.Off || s.Revision != "" }
-
 // layer is the ConfigMap, or the Secret with values above it (D40): what config knows of the one.
 type layer struct {
 	name    string
@@ -164,17 +155,8 @@ type layer struct {
 }
 
 // newLayer is a layer as the start has read it.
-func newLayer(name string, deleted error, data map[string]string, revision string) *layer {
-	return &layer{
-		name: name, deleted: deleted, known: data, revision: revision,
-		now: kube.ConfigMap{Data: data, ResourceVersion: revision},
-	}
-}
-
-// late reports whether the watch shows something older than what is known: the operator's own write
-// may return before the watch shows the edit before it.
-func (l *layer) late(content kube.ConfigMap) bool {
-	return kube.Older(content.ResourceVersion, l.ahead)
+func newLayer(name string, deleted error, inForce, now kube.ConfigMap) *layer {
+	return &layer{name: name, deleted: deleted, known: inForce.Data, revision: inForce.ResourceVersion, now: now}
 }
 
 // goAhead notes a content that came from a write or a read. What the watch shows of an older
@@ -191,39 +173,30 @@ func (l *layer) isDeleted() bool { return l.seen && !l.now.Exists() && len(l.kno
 // inForce reports whether what is in the cluster is what owners know.
 func (l *layer) inForce() bool { return !l.isDeleted() && maps.Equal(l.now.Data, l.known) }
 
-// keepTimeout bounds one write of the last valid content: others wait for config meanwhile.
-const keepTimeout = 10 * time.Second
-
-// kept is what config knows of the last valid contents that are kept over a restart (P3).
-type kept struct {
-	known  bool // values are what is kept
-	values kube.LastValid
-	// waits: the last attempt has failed, and the next one comes with keepAgain.
-	waits  bool
-	delays backoff.BackOff // between attempts that fail; nil after one that did not
-}
+// keepTimeout bounds one write of the last valid content: others wait for config meanwhile. keepPause is until the next
+// attempt.
+const (
+	keepTimeout = 10 * time.Second
+	keepPause   = 30 * time.Second
+)
 
 // keepAgain makes config try once more to keep the last valid contents.
 type keepAgain struct{}
 
 // keep stores what is in force where a restart finds it, if it is not there yet (P3). It runs in
 // the mailbox of config, so it is short, and a failure is retried by a timer instead of here.
-func (k *kept) keep(ctx actor.Context, p *program, now kube.LastValid) {
-	if p.LastValid == nil || k.waits || k.known && k.values.Equal(now) {
+func (c *config) keep(ctx actor.Context) {
+	now := kube.LastValid{Config: c.configMap.known, Secret: c.secret.known}
+	if c.program.LastValid == nil || c.keepWaits || c.kept != nil && c.kept.Equal(now) {
 		return
 	}
-	writing, cancel := context.WithTimeout(p.WriteContext, keepTimeout)
+	writing, cancel := context.WithTimeout(c.program.WriteContext, keepTimeout)
 	defer cancel()
-	if err := p.LastValid.Write(writing, now); err != nil {
-		if k.delays == nil {
-			k.delays = supervisor.Backoff()
-		}
-		pause := k.delays.NextBackOff()
-		p.Log.Warn("the last valid values cannot be saved, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or use older values", "in", pause, "err", err)
-		k.waits = true
-		p.SendLater(ctx, pause, keepAgain{})
+	if err := c.program.LastValid.Write(writing, now); err != nil {
+		c.log.Warn("the last valid values cannot be saved, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or use older values", "in", keepPause, "err", err)
+		c.keepWaits = true
+		c.program.SendLater(ctx, keepPause, keepAgain{})
 		return
 	}
-	k.delays = nil
-	k.known, k.values = true, kube.LastValid{Config: maps.Clone(now.Config), Secret: maps.Clone(now.Secret)}
+	c.kept = &kube.LastValid{Config: maps.Clone(now.Config), Secret: maps.Clone(now.Secret)}
 }

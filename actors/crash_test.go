@@ -27,7 +27,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, runs that come before their hooks are loaded,
 	// and what the random model kills in (TestRandom).
-	never := strings.Fields("CheckConfig ScheduleFired ShutDown GetHooks RetryNow " +
+	never := strings.Fields("CheckConfig ScheduleFired ShutDown getHooks RetryNow " +
 		"SynchronizeLater watchAgain watchOverflowed leaveDue " +
 		"keepAgain delayedReload ConfigFlagsSaved " +
 		"modulesSeen objectsDue lookAtObjects SuspensionChanged RequestReload")

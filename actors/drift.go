@@ -48,8 +48,7 @@ type drift struct {
 	program *program
 	name    string // of the module
 	log     *slog.Logger
-	release *moduleRelease // of the module
-	delayed *delayedRun    // of the module
+	module  *module
 
 	number int    // of the timer that counts; one with another number is out of date
 	task   string // the ID of the look in progress
@@ -115,7 +114,7 @@ func (d *drift) forget(ctx actor.Context, runs *supervisor.Runs) {
 
 // begin queues a look. A module that runs, or will, looks after that.
 func (d *drift) begin(ctx actor.Context, msg driftDue) {
-	if msg.number != d.number || !d.release.rests() {
+	if msg.number != d.number || !d.module.rests() {
 		return
 	}
 	t := d.program.NewTask(d.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
@@ -127,7 +126,7 @@ func (d *drift) begin(ctx actor.Context, msg driftDue) {
 // past and is dropped.
 func (d *drift) looked(ctx actor.Context, result any) {
 	found, _ := result.(DriftFound)
-	if !d.release.rests() || !found.Known {
+	if !d.module.rests() || !found.Known {
 		d.lookLater(d.period())
 		return
 	}
@@ -184,7 +183,7 @@ func (d *drift) correct(ctx actor.Context) {
 	}
 	d.program.Metrics.Converge.Looped(cause)
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
-	d.delayed.queue(t, delay)
+	d.module.runLater(t, delay)
 }
 
 func describeDrift(told []view.DriftedObject) string {

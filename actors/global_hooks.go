@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 
@@ -19,9 +18,7 @@ import (
 // phases: global hooks are never switched off, and start again when their files change (P8). Of a reload it runs
 // beforeAll and afterAll, which converge queues.
 type globalHooks struct {
-	owner   *owner
-	program *program
-	log     *slog.Logger
+	*owner
 
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
@@ -31,22 +28,19 @@ type globalHooks struct {
 
 // newGlobalHooks makes the owner of the global values; found are its hooks.
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Actor {
-	g := &globalHooks{program: p, log: p.Log, flags: map[string]bool{}, flagsBy: map[string]string{}}
+	g := &globalHooks{flags: map[string]bool{}, flagsBy: map[string]string{}}
 	g.owner = newOwner(g, p, messages.GlobalHooks, workingDir, p.Log, section)
-	g.owner.hooks.all = found
+	g.hooks = found
 	p.Global.Store(section)
 	return g
 }
 
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
-	if !g.owner.receive(ctx) {
-		g.receive(ctx)
+	defer g.publish()
+	if g.owner.receive(ctx) {
+		return
 	}
-	g.publish()
-}
-
-func (g *globalHooks) receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)
@@ -60,58 +54,46 @@ func (g *globalHooks) receive(ctx actor.Context) {
 // execute begins a task. Unlike in a module, none needs a release for itself, so tasks of different
 // queues run in parallel.
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
-	j := g.owner.job(t)
+	j := g.job(t)
 	a := &assignment{Job: j, queue: ctx.Sender()}
-	switch w := t.Work.(type) {
-	case messages.RunHook:
-		hook, err := g.owner.hooks.find(w.Hook)
-		if err != nil { // its file is gone since (P8)
-			refuse(ctx, t)
-			return
-		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Run(w) }
-	case messages.SynchronizeHook:
-		hook, err := g.owner.hooks.find(w.Hook)
-		if err != nil || g.owner.hooks.needless(w) {
-			refuse(ctx, t)
-			return
-		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Synchronize(w) }
+	switch t.Work.(type) {
+	case messages.RunHook, messages.SynchronizeHook:
+		a.work = g.hookWork(j)
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+	}
+	if a.work == nil {
+		g.unqueued(t)
 		refuse(ctx, t)
 		return
 	}
-	g.owner.tasks.start(ctx, a)
+	g.start(ctx, a)
 }
 
 // update takes over in place what has changed on disk. Other hooks take the place of all: these end with their watches and
 // schedules, and start as after a restart. Converge has queued their start-up before this message (exchangeGlobal).
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
-	g.owner.values.onFiles(msg.Section)
+	g.onFiles(msg.Section)
 	if !msg.Asked {
-		g.owner.tasks.retryNow()
+		g.retryNow()
 		return
 	}
-	g.owner.values.discard()
-	g.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	for _, hook := range g.owner.hooks.all {
+	g.discard()
+	g.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	for _, hook := range g.hooks {
 		if !slices.ContainsFunc(msg.Hooks, func(now hooks.Hook) bool { return now.Name == hook.Name }) {
 			g.program.Metrics.ForgetHook("", hook.Name)
 		}
 	}
-	g.owner.hooks.reset()
-	g.owner.hooks.all = msg.Hooks
+	g.reset()
+	g.hooks = msg.Hooks
 	ctx.Send(g.program.PID(monitorsPath), messages.Unwatch{Owner: messages.GlobalHooks})
 	ctx.Send(g.program.PID(schedulePath), messages.StopSchedules{Owner: messages.GlobalHooks})
 	g.program.NameQueues(ctx, msg.Hooks)
 	g.program.Metrics.Hooks.Loaded("", msg.Hooks)
 }
-
-// known implements applier. Own and Global are the same section.
-func (g *globalHooks) known() known { return g.owner.known() }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).
 func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {
@@ -137,7 +119,7 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	}
 	// Flags of a Synchronization count at the discovery that follows (G18). After one that was not
 	// waited for, none may follow, and a module would stay suspended.
-	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.owner.hooks.started
+	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.ticks
 	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.RequestReload{Cause: msg.Cause})
 	}
@@ -165,16 +147,9 @@ func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) 
 	return changed
 }
 
-// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
-// status is published here.
-func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	g.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
-	g.publish()
-}
-
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.Owner(messages.GlobalHooks), view.GlobalStatus{
-		Hooks: len(g.owner.hooks.all), Loaded: g.owner.hooks.all, Runs: g.owner.tasks.runs.Len(),
-		Section: g.owner.values.section, Values: g.owner.values.section.Checksum()[:8], Failing: g.owner.tasks.listFailing(),
+		Hooks: len(g.hooks), Loaded: g.hooks, Runs: g.runs.Len(),
+		Section: g.section, Values: g.section.Checksum()[:8], Failing: g.listFailing(),
 	})
 }

@@ -225,7 +225,7 @@ func (h *healer) healDue(ctx actor.Context) {
 	if h.ctx.Err() != nil {
 		return
 	}
-	enabled, now := h.program.EnabledModules(), time.Now()
+	enabled, now := *h.program.Enabled.Load(), time.Now()
 	soon := now.Add(h.delay())
 	for name, r := range h.releases {
 		if r.heals.forgetOld(now) {

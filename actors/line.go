@@ -7,51 +7,47 @@ import (
 	"addon-operator/messages"
 )
 
-// line are the tasks of a queue that have not begun, in order. It decides what makes what needless (F9, C15), so that
-// queue.go only begins and ends tasks.
-type line struct {
-	program *program
-	tasks   []messages.Task
-}
+// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9, C15),
+// so that queue.go only begins and ends tasks.
 
 // add adds a task at the end, or as the one with this index. Of the triggers of a hook it makes one task (C41), of the
 // runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count, unless
 // the task is only a repetition of it.
-func (l *line) add(t messages.Task, first bool, index int, now *head) {
+func (q *queue) add(t messages.Task, first bool, index int) {
 	if isReload(t) {
-		l.addReload(t, first)
+		q.addReload(t, first)
 		return
 	}
 	if first { // the continuation of a task that has just ended (F5): it takes the place of what waits
-		t = l.inPlaceOf(t, func(waiting messages.Task) bool { return serves(t, waiting) })
-		l.tasks = slices.Insert(l.tasks, min(index, len(l.tasks)), t)
+		t = q.inPlaceOf(t, func(waiting messages.Task) bool { return serves(t, waiting) })
+		q.line = slices.Insert(q.line, min(index, len(q.line)), t)
 		return
 	}
-	if now != nil && Repeats(t, now.Task) || l.isServed(t) {
+	if q.head != nil && Repeats(t, q.head.Task) || q.isServed(t) {
 		return
 	}
 	if w, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
 		for _, module := range w.Modules {
-			t = l.inPlaceOf(t, func(waiting messages.Task) bool {
+			t = q.inPlaceOf(t, func(waiting messages.Task) bool {
 				return slices.Equal(runs(waiting), []string{module}) && waiting.Reload == 0
 			})
 		}
 	}
-	l.tasks = l.program.MergeIntoWaiting(l.tasks, t)
+	q.line = q.program.MergeIntoWaiting(q.line, t)
 }
 
 // addReload adds a reload, which runs all modules: at the end, in place of all other work of modules; or first, in place
 // of the reload in progress, too (F10).
-func (l *line) addReload(t messages.Task, first bool) {
-	t = l.inPlaceOf(t, func(waiting messages.Task) bool {
+func (q *queue) addReload(t messages.Task, first bool) {
+	t = q.inPlaceOf(t, func(waiting messages.Task) bool {
 		return isReload(waiting) || ofReload(waiting) && (first || waiting.Reload == 0)
 	})
 	t.Reload = 0 // it is no step of that one
 	if first {
-		l.tasks = slices.Insert(l.tasks, 0, t)
+		q.line = slices.Insert(q.line, 0, t)
 		return
 	}
-	l.tasks = append(l.tasks, t)
+	q.line = append(q.line, t)
 }
 
 // ofReload reports whether a reload does the work of a task, or is ended with it.
@@ -68,8 +64,8 @@ func ofReload(t messages.Task) bool {
 
 // inPlaceOf removes waiting tasks, and returns t with their causes. If one of them was a step of a reload, the new task
 // becomes that step: otherwise the reload would wait for a task that no longer exists.
-func (l *line) inPlaceOf(t messages.Task, which func(messages.Task) bool) messages.Task {
-	l.tasks = slices.DeleteFunc(l.tasks, func(waiting messages.Task) bool {
+func (q *queue) inPlaceOf(t messages.Task, which func(messages.Task) bool) messages.Task {
+	q.line = slices.DeleteFunc(q.line, func(waiting messages.Task) bool {
 		needless := which(waiting)
 		if needless {
 			t.Reload = max(t.Reload, waiting.Reload)
@@ -81,10 +77,10 @@ func (l *line) inPlaceOf(t messages.Task, which func(messages.Task) bool) messag
 }
 
 // isServed reports whether a waiting task makes t needless.
-func (l *line) isServed(t messages.Task) bool {
-	i := slices.IndexFunc(l.tasks, func(waiting messages.Task) bool { return serves(waiting, t) })
+func (q *queue) isServed(t messages.Task) bool {
+	i := slices.IndexFunc(q.line, func(waiting messages.Task) bool { return serves(waiting, t) })
 	if i >= 0 {
-		l.tasks[i] = l.tasks[i].Instead(t)
+		q.line[i] = q.line[i].Instead(t)
 	}
 	return i >= 0
 }
@@ -120,8 +116,8 @@ const crowd = 20
 
 // count returns how many triggers wait for hooks, and the counts of those hooks for which more than
 // crowd do. The map is nil when there is none, as nearly always.
-func (l *line) count() (triggers int, many map[string]int) {
-	for _, t := range l.tasks {
+func (q *queue) count() (triggers int, many map[string]int) {
+	for _, t := range q.line {
 		w, ok := t.Work.(messages.RunHook)
 		if !ok || !carriesTriggers(t) {
 			continue

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ type Operator struct {
 	root    *actor.PID             // nil before Start
 	stop    context.CancelFunc     // ends what the actors have begun outside: watches, timers
 	boot    *boot                  // what Load has read
-	loaded  atomic.Bool            // Load has ended well once
 	waits   atomic.Pointer[string] // what the start waits for; pages read it meanwhile
 }
 
@@ -39,7 +39,9 @@ func New(w World) *Operator {
 	}
 	p := newProgram(system, w)
 	w.Metrics.Watch(Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
-	return &Operator{program: p}
+	o := &Operator{program: p}
+	o.waitsFor("")
+	return o
 }
 
 // Load reads the files and the ConfigMap (G0), again each time: a replica that has waited for its Lease begins with
@@ -49,7 +51,7 @@ func New(w World) *Operator {
 // cannot be reached is waited for.
 func (o *Operator) Load(ctx context.Context) (err error) {
 	if o.boot, err = load(ctx, o.program, o.waitsFor); err == nil {
-		o.loaded.Store(true)
+		o.waits.Store(new(string))
 	}
 	return err
 }
@@ -66,12 +68,14 @@ func (o *Operator) Start(ctx context.Context) error {
 	return o.spawn(ctx, b)
 }
 
-// waitsFor shows why the start does not go on; nothing when it does.
-func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
+// waitsFor shows why the start does not go on; empty when it does.
+func (o *Operator) waitsFor(what string) {
+	o.waits.Store(new(cmp.Or(what, "files, hooks and values are being read")))
+}
 
 // spawn starts the actors. They outlive ctx, which is that of the start: Stop ends them in order.
 func (o *Operator) spawn(ctx context.Context, b *boot) error {
-	o.program.SecretOff.Store(b.secret.Off)
+	o.program.SecretOff.Store(b.secretOff)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
 	root, err := o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) })
@@ -139,12 +143,8 @@ func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text
 // for.
 func (o *Operator) Converge() view.ConvergeStatus {
 	status, started := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
-	switch waits := o.waits.Load(); {
-	case started:
-	case waits != nil && *waits != "":
-		status.Waits = *waits
-	case !o.loaded.Load():
-		status.Waits = "files, hooks and values are being read"
+	if !started {
+		status.Waits = *o.waits.Load()
 	}
 	return status
 }
@@ -218,7 +218,7 @@ func (o *operator) Receive(ctx actor.Context) {
 func (o *operator) started(ctx actor.Context) {
 	o.publish(ctx)
 	b := o.boot
-	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b.config))
+	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b))
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
 	o.spawn(ctx, stageSources, monitorsPath, newMonitors(o.ctx, o.program))
 	o.global = b.tree.Global
@@ -226,15 +226,15 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, modulePath+m.Name, newModuleActor(o.program, m, b.sections[m.Key]))
+		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.sections[m.Key]))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
-		o.spawnQueue(ctx, name)
+		o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
 	}
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, objectsPath, newModuleObjects(o.ctx, o.program, b.suspended))
 	}
-	o.spawn(ctx, stageOwners, convergePath, newConverge(o.ctx, o.program, b.converges()))
+	o.spawn(ctx, stageOwners, convergePath, newConverge(o.ctx, o.program, b))
 }
 
 // spawn starts a child, unless it is there.
@@ -254,14 +254,9 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	if !o.stopping {
-		o.spawnQueue(ctx, msg.Queue)
+		o.spawn(ctx, stageQueues, queuePath+msg.Queue, newQueue(o.program, msg.Queue))
 		ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
 	}
-}
-
-// spawnQueue does nothing for a queue that exists.
-func (o *operator) spawnQueue(ctx actor.Context, name string) {
-	o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
 }
 
 // spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config
@@ -293,9 +288,9 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
 		case o.children[modulePath+m.Name]:
-			ctx.Send(o.program.Owner(m.Name), adoptModule{Module: m, Section: section})
+			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section, Again: true})
 		default:
-			o.spawn(ctx, stageOwners, modulePath+m.Name, newModuleActor(o.program, m, section))
+			o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, section))
 		}
 		sections[m.Key] = section
 	}

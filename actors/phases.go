@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 
@@ -23,20 +22,10 @@ func (all phases[P]) Change(log *slog.Logger, actor string, from, to P) {
 	log.Debug(actor+" changes phase", "from", from, "to", to)
 }
 
-// list is the changes as "from to to".
-func (all phases[P]) list() (changes []string) {
-	for from, next := range all {
-		for _, to := range next {
-			changes = append(changes, fmt.Sprintf("%s to %s", from, to))
-		}
-	}
-	return changes
-}
-
 // Phases are the phases that may follow each phase. Off are disabled, waiting,
 // suspended and deleting: nothing but a delete runs then.
 //
-//	disabled -EnableModule-> waiting -RunModule-> starting -done-> ready
+//	disabled -SetModule-> waiting -RunModule-> starting -done-> ready
 //	ready -RunModule-> running -done-> ready
 //
 //	starting -SetModule-> suspended   running -SetModule-> suspended   ready -SetModule-> suspended
@@ -61,55 +50,33 @@ func modulePhases() phases[view.Phase] {
 	}
 }
 
-// moduleLife is the phase of a module, and its maintenance.
-type moduleLife struct {
-	log   *slog.Logger
-	phase view.Phase
-	// maintenance is the mode (H15, values.Suspended, …), empty for none.
-	maintenance string
-	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
-	enabledHere bool
-	late        bool // runs that were in progress when the module was cleared may still report metrics
-}
-
-// leavesSeries reports, once, that the last of the runs has ended that outlived their module: Helm is
-// not cancelled, and a hook may succeed while it is being killed. What they have reported is to be
-// removed (I9), unless the module is enabled again: then the series are those of its new life.
-func (l *moduleLife) leavesSeries(runs int) bool {
-	if !l.late || runs > 0 {
-		return false
-	}
-	l.late = false
-	return l.phase == view.Disabled
-}
-
 // become is the only way to change the phase.
-func (l *moduleLife) become(to view.Phase) {
-	if l.phase == to {
+func (m *module) become(to view.Phase) {
+	if m.phase == to {
 		return
 	}
-	modulePhases().Change(l.log, "module", l.phase, to)
+	modulePhases().Change(m.log, "module", m.phase, to)
 	if to == view.Waiting || to == view.Disabled {
-		l.enabledHere = to == view.Waiting
+		m.enabledHere = to == view.Waiting
 	}
-	l.phase = to
+	m.phase = to
 }
 
 // off reports whether the module may run nothing but a delete.
-func (l *moduleLife) off() bool {
-	return slices.Contains([]view.Phase{view.Disabled, view.Waiting, view.Suspended, view.Deleting}, l.phase)
+func (m *module) off() bool {
+	return slices.Contains([]view.Phase{view.Disabled, view.Waiting, view.Suspended, view.Deleting}, m.phase)
 }
 
 // enabled reports whether the last discovery has enabled the module and it was not deleted since. A
 // release that an earlier process has left is deleted from the phase disabled, without having been
 // enabled in this one.
-func (l *moduleLife) enabled() bool {
-	return l.phase != view.Disabled && (l.phase != view.Deleting || l.enabledHere)
+func (m *module) enabled() bool {
+	return m.phase != view.Disabled && (m.phase != view.Deleting || m.enabledHere)
 }
 
 // started reports whether the start-up execution was finished once: later runs leave out onStartup
 // and Synchronizations (X13).
-func (l *moduleLife) started() bool { return l.phase == view.Running || l.phase == view.Ready }
+func (m *module) started() bool { return m.phase == view.Running || m.phase == view.Ready }
 
 // convergePhase is where 'reload all modules' is.
 //
@@ -148,12 +115,10 @@ func convergePhases() phases[convergePhase] {
 	}
 }
 
-// become is the only way to change the phase. What is shown of all modules follows from it: a change that is due is not in
-// force (J14).
-func (r *reloads) become(to convergePhase) {
-	convergePhases().Change(r.log, "converge", r.phase, to)
-	r.phase = to
-	r.program.Changed.Note("")
+// become is the only way to change the phase.
+func (c *converge) become(to convergePhase) {
+	convergePhases().Change(c.log, "converge", c.phase, to)
+	c.phase = to
 }
 
 // begun: the first reload has.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -38,4 +39,14 @@ func drawn(t *testing.T) (arrows []string) {
 	}
 	slices.Sort(arrows)
 	return slices.Compact(arrows)
+}
+
+// list is the changes as "from to to".
+func (all phases[P]) list() (changes []string) {
+	for from, next := range all {
+		for _, to := range next {
+			changes = append(changes, fmt.Sprintf("%s to %s", from, to))
+		}
+	}
+	return changes
 }

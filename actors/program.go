@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +40,7 @@ type program struct {
 	Out   *semaphore.Weighted // of runs and deletes that go on outside of their queues
 
 	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
-	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
+	// the last discovery has enabled, in their order, by converge alone. Modules hand both over to their runs.
 	Global  atomic.Pointer[values.Section]
 	Enabled atomic.Pointer[[]string]
 
@@ -59,17 +59,9 @@ func newProgram(system *supervisor.System, w World) *program {
 		w.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
+	p.Enabled.Store(new([]string))
 	p.Runs = newShared(w.Services, p.Notify)
 	return p
-}
-
-// EnabledModules are those that the last discovery has enabled, in the order of modules; nil before
-// the first one. The list must not be changed.
-func (p *program) EnabledModules() []string {
-	if names := p.Enabled.Load(); names != nil {
-		return *names
-	}
-	return nil
 }
 
 // notInForce says of each owner what has changed on disk and is not in force yet, given what a tree has not loaded.
@@ -150,27 +142,24 @@ type ReleaseWatch interface {
 	WatchedKinds() []kube.WatchedKind
 }
 
-// ConfigMap is the ConfigMap that holds the values of users (D10).
-type ConfigMap interface {
+// Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).
+// Config watches it, validates both together, and writes to it what hooks patch at paths that a
+// schema marks with x-secret (D41). It has the form of the ConfigMap. Package kube implements it;
+// Read fails with kube.ErrForbidden when the operator may not read it. Errors and logs must not quote the contents.
+type Secret interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
 	// Write sets keys; nil removes one. base holds the texts that the caller has seen: if another
 	// client has changed one of these keys since, nothing is written and the error is
 	// kube.ErrConflict.
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
-	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
-	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
 }
 
-// Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).
-// Config watches it, validates both together, and writes to it what hooks patch at paths that a
-// schema marks with x-secret (D41). It has the form of the ConfigMap. Package kube implements it;
-// Read fails with kube.ErrForbidden when the operator may not read it.
-type Secret interface {
-	// The methods are as those of ConfigMap. Errors and logs must not quote the contents.
-	Read(ctx context.Context) (kube.ConfigMap, error)
-	Watch(ctx context.Context, notify func(kube.ConfigMap))
-	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+// ConfigMap is the ConfigMap that holds the values of users (D10).
+type ConfigMap interface {
+	Secret
+	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
+	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
 }
 
 // LastValid keeps the last valid contents of the ConfigMap and of the Secret with values, for a
@@ -234,6 +223,18 @@ func (p *program) Enqueue(from sender, head bool, tasks ...messages.Task) {
 	}
 }
 
+// enqueueUnlooped queues a task that hooks have caused. One that is part of a loop waits first, so that a
+// loop is never a busy one; else it returns nil.
+func (p *program) enqueueUnlooped(from sender, log *slog.Logger, head bool, t messages.Task) *time.Timer {
+	delay := loopDelay(t.Cause)
+	if delay == 0 {
+		p.Enqueue(from, head, t)
+		return nil
+	}
+	p.Looping(log, t.Cause, delay)
+	return time.AfterFunc(delay, func() { p.Enqueue(p, head, t) })
+}
+
 // NameQueues has the queues begin that hooks name, so that lists show them from then on.
 func (p *program) NameQueues(from sender, found []hooks.Hook) {
 	for _, name := range hooks.Queues(found) {
@@ -265,11 +266,9 @@ func unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:
 	default:
-		log.Error("bug: actor has no handler for a message", "actor", ctx.Self().Id, "message", typeName(msg))
+		log.Error("bug: actor has no handler for a message", "actor", ctx.Self().Id, "message", fmt.Sprintf("%T", msg))
 	}
 }
-
-func typeName(v any) string { return reflect.TypeOf(v).String() }
 
 // SendLater sends an actor a message of its own after a delay. A message that is on its way already arrives although the
 // timer is stopped.
@@ -278,50 +277,44 @@ func (p *program) SendLater(ctx actor.Context, in time.Duration, message any) *t
 	return time.AfterFunc(in, func() { p.Send(self, message) })
 }
 
-// changedModules are those whose objects are to be compared. All actors note them, in the middle of
-// their handlers, so noting must not block and must not cost a message each time.
-type changedModules struct{ noted supervisor.Shared[changes] }
-
 // notePause is the shortest time between two writes of an object.
 const notePause = time.Second
 
+// changedModules are those whose objects are to be compared. All actors note them, in the middle of
+// their handlers, so noting must not cost a message each time.
+type changedModules struct {
+	mu sync.Mutex
+	changes
+}
+
 // changes is what was noted.
 type changes struct {
-	wake  func()          // nil: no one looks
-	Names map[string]bool // not written to
+	wake  func() // nil: no one looks
+	Names map[string]bool
 	All   bool
 }
 
 // Note marks a module for the next comparison; an empty name stands for all. The first note after a
 // comparison starts the timer, which all later ones share.
 func (c *changedModules) Note(name string) {
-	var wake func()
-	c.noted.Change(func(now changes) changes {
-		wake = nil
-		if now.wake == nil || now.All || now.Names[name] {
-			return now
-		}
-		if len(now.Names) == 0 {
-			wake = now.wake // what is noted later comes with it
-		}
-		if now.All = name == ""; !now.All {
-			now.Names = maps.Clone(now.Names)
-			now.Names[name] = true
-		}
-		return now
-	})
-	if wake != nil {
-		time.AfterFunc(notePause, wake)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wake == nil || c.All || c.Names[name] {
+		return
 	}
+	if len(c.Names) == 0 {
+		time.AfterFunc(notePause, c.wake)
+	}
+	c.Names[name], c.All = true, name == ""
 }
 
 // Take returns what was noted since the last time, and begins again. From then on wake is called
 // for what is new.
-func (c *changedModules) Take(wake func()) (taken changes) {
-	c.noted.Change(func(now changes) changes {
-		taken = now
-		return changes{wake: wake, Names: map[string]bool{}}
-	})
+func (c *changedModules) Take(wake func()) changes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.changes
+	c.changes = changes{wake: wake, Names: map[string]bool{}}
 	return taken
 }
 

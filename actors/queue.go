@@ -20,7 +20,7 @@ import (
 type queue struct {
 	program *program
 	name    string
-	line    line
+	line    []messages.Task
 	head    *head // nil: nothing is in progress
 }
 
@@ -33,7 +33,7 @@ type head struct {
 }
 
 func newQueue(p *program, name string) *queue {
-	return &queue{program: p, name: name, line: line{program: p}}
+	return &queue{program: p, name: name}
 }
 
 // Receive implements actor.Actor.
@@ -73,7 +73,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	for i := range msg.Tasks {
 		t := msg.Tasks[i]
 		t.QueuedAt = now
-		q.line.add(t, msg.Head, i, q.head)
+		q.add(t, msg.Head, i)
 	}
 }
 
@@ -83,9 +83,8 @@ func (q *queue) taskDone(msg messages.TaskDone) {
 		return
 	}
 	if msg.Held {
-		at := 1 + slices.IndexFunc(q.line.tasks, isReload)
-		q.head.Task.Held = true
-		q.line.tasks = slices.Insert(q.line.tasks, at, q.head.Task)
+		at := 1 + slices.IndexFunc(q.line, isReload)
+		q.line = slices.Insert(q.line, at, q.head.Task)
 	}
 	q.head = nil
 }
@@ -96,18 +95,18 @@ func (q *queue) makeWay(ctx actor.Context) {
 	if q.head == nil || !q.head.failed || q.head.leaves {
 		return
 	}
-	i := slices.IndexFunc(q.line.tasks, func(t messages.Task) bool { return replaces(t, q.head.Task) || holds(t, q.head.Task) })
+	i := slices.IndexFunc(q.line, func(t messages.Task) bool { return replaces(t, q.head.Task) || holds(t, q.head.Task) })
 	if i < 0 {
 		return
 	}
-	first := q.line.tasks[i]
-	q.line.tasks = slices.Delete(q.line.tasks, i, i+1)
+	first := q.line[i]
+	q.line = slices.Delete(q.line, i, i+1)
 	if isReload(first) {
-		q.line.addReload(first, true)
+		q.addReload(first, true)
 	} else { // a discovery: the run follows it, so that no other module passes
 		again := q.head.Task
 		again.ID, again.Cause = q.program.Runs.Tasks.NewID(), first.Cause
-		q.line.tasks = slices.Insert(q.line.tasks, 0, first, again)
+		q.line = slices.Insert(q.line, 0, first, again)
 	}
 	q.head.leaves = true
 	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: holds(first, q.head.Task)})
@@ -149,16 +148,16 @@ func holds(t, failing messages.Task) bool {
 // next begins the first task, if none is in progress. A v0 hook runs once for each trigger, so the rest of its task keeps
 // the place in the line (C20).
 func (q *queue) next(ctx actor.Context) {
-	if q.head != nil || len(q.line.tasks) == 0 {
+	if q.head != nil || len(q.line) == 0 {
 		return
 	}
 	now := time.Now()
-	first, rest, more := firstRun(q.line.tasks[0])
+	first, rest, more := firstRun(q.line[0])
 	if more {
 		rest.ID = q.program.Runs.Tasks.NewID()
-		q.line.tasks[0] = rest
+		q.line[0] = rest
 	} else {
-		q.line.tasks = slices.Delete(q.line.tasks, 0, 1)
+		q.line = slices.Delete(q.line, 0, 1)
 	}
 	q.head = &head{Task: first, since: now}
 	q.program.Metrics.Queues.Acted(q.name, removeFirst, now)
@@ -168,13 +167,13 @@ func (q *queue) next(ctx actor.Context) {
 
 // publish shows the queue on debug pages and to metrics.
 func (q *queue) publish(ctx actor.Context) {
-	s := view.QueueStatus{Length: len(q.line.tasks)}
-	s.Triggers, s.Crowded = q.line.count()
+	s := view.QueueStatus{Length: len(q.line)}
+	s.Triggers, s.Crowded = q.count()
 	if q.head != nil {
 		s.Length++
 		s.InProgress, s.Since, s.Head = true, q.head.since, []messages.Task{q.head.Task}
 	}
-	for _, t := range q.line.tasks {
+	for _, t := range q.line {
 		if _, hook := t.Work.(messages.RunHook); !hook || len(s.Head) < view.ShownTasks {
 			s.Head = append(s.Head, t)
 		}

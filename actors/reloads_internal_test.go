@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -14,7 +13,9 @@ import (
 // converged: the operator is not ready, and the new values are not taken for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := testProgram(nil)
-	pid := spawnActor(t, p, convergePath, assembled(context.Background(), p, &catalog{program: p, log: p.Log, Reload: plan.Reload{Tree: &addons.Tree{}}}, &reloads{program: p, log: p.Log, number: 1, phase: reloading}))
+	c := newConverge(context.Background(), p, &boot{tree: &addons.Tree{}})
+	c.number, c.phase = 1, reloading
+	pid := spawnActor(t, p, convergePath, c)
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	askActor[messages.TaskDone](t, p, pid, messages.ExecuteTask{Task: messages.Task{Owner: messages.Converge, Work: messages.FinishReload{}, Reload: 1}})
 	askActor[discovery](t, p, pid, getDiscovery{})

@@ -19,7 +19,6 @@ import (
 type (
 	offerSections struct {
 		Modules  []addons.Module
-		Global   addons.Global
 		Sections map[string]*values.Section // by key
 	}
 	// sectionsOffered says why sections do not fit, by key.
@@ -186,7 +185,7 @@ func (r *refreshed) offerSections(run *supervisor.Run) error {
 	if len(offer.Sections) == 0 {
 		return nil
 	}
-	offer.Modules, offer.Global = r.tree.Modules, r.tree.Global
+	offer.Modules = r.tree.Modules
 	run.Step("check values")
 	answer, err := supervisor.Ask[sectionsOffered](run, configPath, offer)
 	if err != nil {

@@ -61,17 +61,14 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
 	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
+	if err == nil && due.May && due.Removed {
+		run.Step("wait until no task of %s runs", release)
+		if _, err = supervisor.Ask[moduleQuiet](run, ownerPath(release), awaitQuiet{}); err == nil {
+			due, err = supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
+		}
+	}
 	if err != nil || !due.May {
 		return false, err
-	}
-	if due.Removed {
-		run.Step("wait until no task of %s runs", release)
-		if _, err := supervisor.Ask[moduleQuiet](run, ownerPath(release), awaitQuiet{}); err != nil {
-			return false, fmt.Errorf("purge release %s: %w", release, err)
-		}
-		if due, err = supervisor.Ask[purgeable](run, convergePath, mayPurge{release}); err != nil || !due.May {
-			return false, err
-		}
 	}
 	run.Step("helm uninstall %s", release)
 	how := helm.Purging{Data: due.Data, Claimed: func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {

@@ -313,17 +313,13 @@ func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	}
 }
 
-// adoptModule gives a module actor the module's directory, whose files have changed, which came back after it was
-// removed, or has another name, and the values in it. The module starts from the beginning; its release stays.
-type adoptModule struct {
-	Module  addons.Module
-	Section *values.Section
-}
-
-// updateModule gives a module actor what the values.yaml files of the roots say about it now (P8).
+// updateModule gives a module actor what the disk says about it now (P8). Again: its own files have changed, or its
+// directory came back after it was removed, or has another name; so the module starts from the beginning. Else only
+// values.yaml files of the roots differ.
 type updateModule struct {
 	Module  addons.Module
 	Section *values.Section // static values and schemas; nil when they are the same
+	Again   bool
 }
 
 // updateGlobal gives global-hooks what has changed on disk (P8).

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"cmp"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/plan"
@@ -12,81 +14,101 @@ import (
 	"addon-operator/values"
 )
 
+// set does what converge wants of the module.
+func (m *module) set(ctx actor.Context, msg messages.SetModule) {
+	m.setMaintenance(ctx, msg.Maintenance)
+	switch m.crdsDue = m.crdsDue || msg.CRDsDue; msg.Want {
+	case messages.Off:
+		m.suspend(ctx)
+	case messages.On:
+		m.resume(ctx)
+	case messages.Enabled:
+		m.enable(ctx)
+	case messages.Forgotten:
+		m.forget(ctx)
+	}
+}
+
 // deleted ends a delete. Nothing of the module is left but its static values, and under maintenance
 // its release.
 func (m *module) deleted(ctx actor.Context, result any) {
 	if untouched, _ := result.(bool); untouched {
-		m.retire(ctx)
+		m.forget(ctx)
 		return
 	}
 	m.clear(ctx)
 	m.begun = false
-	m.life.become(view.Disabled)
+	m.become(view.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
 }
 
-// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module whose
+// end cancels what runs of the module, and what waits for that. A Helm action ends normally.
+func (m *module) end(ctx actor.Context) {
+	m.loading = loading{}
+	m.discard()
+	m.dropNext(ctx)
+	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
+}
+
+// suspend ends what runs: the module is about to be disabled. A delete goes on. A module whose
 // first run has not begun is disabled at once, so that it cannot begin; if it is switched on again,
 // the reload that follows enables it.
 func (m *module) suspend(ctx actor.Context) {
-	if m.life.phase == view.Waiting {
+	if m.phase == view.Waiting {
 		m.forget(ctx)
 	}
-	if m.life.off() {
+	if m.off() {
 		return
 	}
-	m.release.forget()
-	m.life.become(view.Suspended)
-	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
-	m.owner.values.discard()
-	m.owner.tasks.dropNext(ctx)
-	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.forgetRelease()
+	m.become(view.Suspended)
+	m.end(ctx)
 }
 
-// forget ends everything of a module whose directory is gone or that is retired, without deleting
-// its release. It notes whether a run was under way, for the case that the directory comes back.
+// forget ends everything of a module without deleting its release: its directory is gone, it is disabled under
+// maintenance, or it starts again. It notes whether a run was under way, for the case that the directory comes back.
 func (m *module) forget(ctx actor.Context) {
-	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
-	m.owner.values.discard()
-	m.owner.tasks.dropNext(ctx)
-	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	m.begun = m.begun || m.loading.done && m.life.phase != view.Disabled && m.life.phase != view.Waiting
+	if m.phase == view.Disabled {
+		return
+	}
+	m.end(ctx)
+	m.begun = m.begun || m.loaded && m.phase != view.Waiting
 	m.clear(ctx)
-	m.life.become(view.Disabled)
+	m.become(view.Disabled)
 }
 
 // clear ends the watches, schedules and queues of the module's hooks (G6.4), and forgets what belongs to an
 // enabled module only (E11).
 func (m *module) clear(ctx actor.Context) {
-	m.delayed.stop()
-	m.drift.forget(ctx, m.owner.tasks.runs)
+	m.delayed.Stop()
+	m.drift.forget(ctx, m.runs)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
-	m.release.forget()
+	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
-	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
-	m.life.late = true
-	m.owner.reset()
-	m.loading.done = false
-	m.release.held, m.release.allowed = "", ""
-	m.release.last = helm.Outcome{}
+	m.program.Metrics.ForgetModule(m.name, m.hooks)
+	m.late = true
+	m.reset()
+	m.loaded = false
+	m.held, m.allowed = "", ""
+	m.last = helm.Outcome{}
 }
 
 // enable begins to load the hooks at once, so that they are there when the first run begins. A
 // module that was suspended is resumed.
 func (m *module) enable(ctx actor.Context) {
 	m.resume(ctx)
-	if m.life.phase == view.Disabled {
-		m.life.become(view.Waiting)
+	if m.phase == view.Disabled {
+		m.become(view.Waiting)
 	}
-	m.loading.begin(ctx)
+	m.load(ctx)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14), or a person lets the module go on
 // (H27). What ran was cancelled, and parts of the release may be gone, so the module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	if m.life.phase == view.Deleting || m.life.phase == view.Suspended && m.life.maintenance != values.Suspended {
-		enabled := m.life.phase == view.Suspended
+	if m.phase == view.Deleting || m.phase == view.Suspended && m.maintenance != values.Suspended {
+		enabled := m.phase == view.Suspended
 		m.forget(ctx)
 		if enabled {
 			m.log.Info("module starts again from the beginning")
@@ -95,119 +117,91 @@ func (m *module) resume(ctx actor.Context) {
 	}
 }
 
-// update takes over what the values.yaml files of the roots say now (P8). Failed tasks are retried at once: the change
-// may be the fix.
-func (m *module) update(msg updateModule) {
-	m.module = msg.Module
-	m.owner.values.onFiles(msg.Section)
-	m.owner.tasks.retryNow()
-}
-
-// retire ends what a module does without deleting its release: its directory is gone, or it is disabled under
-// maintenance.
-func (m *module) retire(ctx actor.Context) {
-	if m.life.phase == view.Disabled {
+// update takes over what the disk says now (P8). If only values.yaml files of the roots differ, failed tasks are retried at
+// once, because the change may be the fix. Else the module starts from the beginning, because its hooks may be others; its
+// release stays as it is.
+func (m *module) update(ctx actor.Context, msg updateModule) {
+	if !msg.Again {
+		m.module = msg.Module
+		m.onFiles(msg.Section)
+		m.retryNow()
 		return
 	}
-	if m.forget(ctx); m.life.maintenance != "" {
-		m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
-	}
+	held, allowed := m.held, m.allowed
+	m.forget(ctx)
+	m.held, m.allowed = held, allowed
+	m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
+	m.module, m.section = msg.Module, msg.Section
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are
-// left out meanwhile are compared by the first run afterwards.
+// left out meanwhile are compared by the first run afterwards. A module that is suspended (H27) ends what it does; tasks
+// that are due meanwhile are kept, as while it is switched off.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
-	if mode == m.life.maintenance {
+	if mode == m.maintenance {
 		return
 	}
-	was := m.life.maintenance
-	m.life.maintenance = mode
-	if mode == "" {
-		if was == values.Suspended {
-			m.log.Info("module is no longer suspended")
-		} else {
-			m.log.Info("maintenance is over")
-		}
+	m.log.Info("maintenance has changed", "mode", cmp.Or(mode, "none"), "before", cmp.Or(m.maintenance, "none"))
+	if m.maintenance = mode; mode == "" {
 		return
 	}
 	m.crdsDue = true
-	m.drift.forget(ctx, m.owner.tasks.runs)
-	m.release.forget()
-	if mode == values.Suspended {
-		m.hold(ctx)
-		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")
-		return
-	}
-	m.log.Info("module is under maintenance: its hooks continue, its release is left alone", "mode", mode)
-}
-
-// hold ends what a module does until it is no longer suspended (H27). A Helm action ends normally.
-// Tasks that are due meanwhile are kept, as while a module is switched off.
-func (m *module) hold(ctx actor.Context) {
+	m.drift.forget(ctx, m.runs)
+	m.forgetRelease()
 	switch {
-	case m.life.phase == view.Deleting:
-		m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
-	case !m.life.off():
+	case mode != values.Suspended:
+	case m.phase == view.Deleting: // a reload deletes what is left, afterwards
+		m.end(ctx)
+	case !m.off():
 		m.suspend(ctx)
 	}
 }
 
-// moduleRelease is what a module knows of its release and of the objects in it.
-type moduleRelease struct {
-	owner *owner      // of the module
-	life  *moduleLife // of the module
-
-	last    helm.Outcome // of the last run that asked Helm; the zero value before
-	held    string       // why an upgrade waits for a person, and what allows it; empty for none
-	allowed string       // what a person has allowed, until a run has ended that could use it
-}
-
 // noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
 // and for exactly the objects that it names; one that came during the run is for the next.
-func (r *moduleRelease) noteHeld(hold *helm.Hold) {
-	log, before := r.owner.log, r.held
+func (m *module) noteHeld(hold *helm.Hold) {
+	log, before := m.log, m.held
 	if hold == nil {
-		if r.held, r.allowed = "", ""; before != "" {
+		if m.held, m.allowed = "", ""; before != "" {
 			log.Info("no upgrade is held back any longer")
 		}
 		return
 	}
-	if r.allowed != "" && r.allowed != hold.Confirm {
+	if m.allowed != "" && m.allowed != hold.Confirm {
 		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used",
-			"value", r.allowed, "want", hold.Confirm)
-		r.allowed = ""
+			"value", m.allowed, "want", hold.Confirm)
+		m.allowed = ""
 	}
 	names := make([]string, len(hold.Objects))
 	for i, o := range hold.Objects {
 		names[i] = o.String()
 	}
-	confirm := r.owner.program.ConfirmCommand(hold.Confirm)
-	if r.held = plan.HeldUpgrade(names, hold.Why, confirm); r.held == before {
+	confirm := m.program.ConfirmCommand(hold.Confirm)
+	if m.held = plan.HeldUpgrade(names, hold.Why, confirm); m.held == before {
 		return
 	}
 	log.Warn("an upgrade is held back until a person allows it, or the change is taken back",
 		"objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", confirm)
-	text := "module " + r.owner.name + ": " + r.held
-	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
+	text := "module " + m.name + ": " + m.held
+	m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
 }
 
 // runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
 // whatever Helm did before that began.
-func (r *moduleRelease) runEnded(actor.Context) {
-	if r.life.maintenance != "" || r.life.off() {
-		r.forget()
+func (m *module) runEnded() {
+	if m.maintenance != "" || m.off() {
+		m.forgetRelease()
 	}
 }
 
-// forget notifies the healer that no module owns the objects any more, so that it heals none of
+// forgetRelease notifies the healer that no module owns the objects any more, so that it heals none of
 // them.
-func (r *moduleRelease) forget() {
-	r.owner.program.Send(r.owner.program.PID(healerPath), releaseApplied{Module: r.owner.name})
+func (m *module) forgetRelease() {
+	m.program.Send(m.program.PID(healerPath), releaseApplied{Module: m.name})
 }
 
 // rests reports whether nothing changes the release now and it is under no maintenance: only then
 // can drift be distinguished from work in progress.
-func (r *moduleRelease) rests() bool {
-	tasks := r.owner.tasks
-	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && tasks.ofRelease() == nil && tasks.next == nil
+func (m *module) rests() bool {
+	return m.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && m.ofRelease() == nil && m.next == nil
 }

@@ -18,37 +18,36 @@ type RequestReload struct{ Cause Cause }
 // Converged says that the first converge is over: ticks of schedules count from now on (C14).
 type Converged struct{}
 
-// SectionChanged says to converge that hooks have changed the section of a module with an enabled script.
-type SectionChanged struct {
-	Module string
-	Cause  Cause
-}
-
 // SuspensionChanged notifies converge which modules are suspended, by objects of kind Module (H27).
 type SuspensionChanged struct{ Names map[string]bool }
 
-// SetModule tells a module what people and scripts want of it. Only converge sends it, so that the latest is always in
-// force.
+// SetModule tells a module what people, hooks and scripts want of it.
 type SetModule struct {
-	// On: if not, the tasks of the module are cancelled at once, before the reload that deletes it (E11).
-	On bool
+	Want Want
 	// Maintenance is the mode, empty for none (H15).
 	Maintenance string
+	// CRDsDue: its first run begins with its CRDs, which the discovery could not install.
+	CRDsDue bool
 }
 
-// EnableModule notifies a module that the discovery has enabled it: its runs follow.
-// CRDsDue: its first run begins with its CRDs, which the discovery could not install.
-type EnableModule struct{ CRDsDue bool }
+// Want is what is wanted of a module.
+type Want string
+
+const (
+	// Off: its tasks are cancelled at once, before the reload that deletes it (E11).
+	Off Want = ""
+	// On: nothing switches it off. Enabled: and the discovery has enabled it, so that its runs follow.
+	On      Want = "on"
+	Enabled Want = "enabled"
+	// Forgotten: it ends without a delete of its release, because its directory is gone, or it is disabled under maintenance.
+	Forgotten Want = "forgotten"
+)
 
 // ModuleDeleted notifies converge that nothing of a module is left in the cluster.
 type ModuleDeleted struct{ Name string }
 
 // RetryNow ends the delays of failed tasks (F8): the change may have removed the cause of their failures.
 type RetryNow struct{}
-
-// ForgetModule notifies a module that it ends without a delete of its release: its directory is gone, or it is disabled
-// while it is under maintenance.
-type ForgetModule struct{}
 
 // Describe implements Work.
 func (CheckDrift) Describe() (kind, about string) { return "CheckDrift", "" }

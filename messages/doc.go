@@ -25,12 +25,9 @@
 //
 //	BindingSettled       run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
-//	EnableModule         converge          module
 //	SetModule            converge          module
 //	ModuleDeleted        module            converge
 //	RetryNow             module-objects, scenario module, global-hooks, converge
-//	ForgetModule         converge          module
-//	SectionChanged       module            converge
 //	SuspensionChanged    module-objects    converge
 //
 //	SynchronizationEnded run, owners       monitors
@@ -62,8 +59,7 @@
 //
 //	areYouReady          cmd               operator
 //
-//	configMapSeen        kube              config
-//	secretSeen           kube              config
+//	contentSeen          kube              config
 //	keepAgain            timer             config
 //
 //	diskChanged          disk              converge
@@ -90,7 +86,6 @@
 //	of package actors    sender            receiver
 //
 //	spawnModules         discovery         operator
-//	adoptModule          operator          module
 //	updateModule         operator          module
 //	updateGlobal         operator          global-hooks
 //	addSections          operator          config

@@ -45,8 +45,6 @@ type Task struct {
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
 	Group string
-	// Held: it has begun, and its owner holds it until it is executed again.
-	Held bool
 	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
 	Trace    string
 	QueuedAt time.Time
@@ -166,7 +164,6 @@ const (
 	ByHook       = "HookChangedValues"
 	BySync       = "Synchronization"
 	ByAbsence    = "HelmResourcesAbsent"
-	ByDirectory  = "ModuleDirectory"
 	ByDrift      = "Drift"
 	ByChance     = "UnstableRender"
 	ByScript     = "EnabledScript"
@@ -383,7 +380,7 @@ type ExecuteTask struct{ Task Task }
 // the queue. It is sent once for each ExecuteTask.
 type TaskDone struct {
 	ID string
-	// Held: it has not ended. It goes on when it is executed again.
+	// Held: it has failed, and goes on when it is executed again.
 	Held bool
 }
 

@@ -60,7 +60,6 @@ type Attempt struct {
 	Err    error
 	Final  bool          // the failure is allowed: no further attempt
 	In     time.Duration // until the next attempt
-	Held   bool          // no next attempt until the task is started again
 }
 
 // Runs supervises the runs of one owner: it starts a child for each task, restarts it with backoff
@@ -93,7 +92,6 @@ type run struct {
 	stopped bool             // a Stop is on its way to the child: whatever it still sends counts for nothing
 	rests   bool             // an attempt has failed, and the next one has not begun
 	last    bool             // the attempt in progress is the last
-	hold    bool             // no attempt begins after the one in progress, until Resume
 }
 
 // messages of this file
@@ -222,7 +220,7 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 	}
 	err, _ := asFailure(reason)
 	rec.attempt++
-	a := Attempt{Number: rec.attempt, Err: err, Final: rec.task.AllowFailure || rec.last, Held: rec.hold}
+	a := Attempt{Number: rec.attempt, Err: err, Final: rec.task.AllowFailure || rec.last}
 	if rec.task.AllowFailure {
 		rec.outcome = Allowed
 	}
@@ -233,9 +231,7 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 	} else {
 		a.In = rec.delays.NextBackOff()
 		rec.sup, rec.rests = sup, true
-		if !rec.hold {
-			r.startTimer(rec, a.In)
-		}
+		r.startTimer(rec, a.In)
 		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: oneLine(err.Error())})
 	}
 	if rec.task.Failed != nil {
@@ -284,31 +280,6 @@ func (r *Runs) LastAttempt(ctx actor.Context, id string) {
 			r.stop(ctx, rec, ErrCancelled)
 		}
 	}
-}
-
-// Hold keeps a task from its next attempt until Resume. It reports whether nothing of the task runs now; else the
-// failure of the attempt in progress has [Attempt].Held.
-func (r *Runs) Hold(id string) (rests bool) {
-	rec := r.runs[r.path(id)]
-	if rec == nil || rec.stopped {
-		return false
-	}
-	if rec.hold = true; rec.timer != nil {
-		rec.timer.Stop()
-		rec.timer = nil
-	}
-	return rec.rests
-}
-
-// Resume begins the next attempt at a task that is held, and reports whether it was.
-func (r *Runs) Resume(id string) bool {
-	rec := r.runs[r.path(id)]
-	if rec == nil || rec.stopped || !rec.hold || !rec.rests {
-		return false
-	}
-	rec.hold = false
-	r.restart(rec)
-	return true
 }
 
 // Cancel ends one task, if it is in progress.

@@ -30,8 +30,7 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	enabling := Enabling{Scripts: map[string]bool{}} // each script may say true
-	doc, err := Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
+	doc, err := schemasOf(tree, sections).Check(data, secret)
 	for _, w := range UnknownKeys(doc, values.Document{}, sections) {
 		warn.Warn(w.Text, w.Attrs...)
 	}
@@ -42,43 +41,42 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 // of their charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not
 // checked further.
 func CheckCharts(tree *addons.Tree, data, secret map[string]string) error {
-	enabling := Enabling{Scripts: map[string]bool{}}
-	var doc values.Document
 	sections, refused := Sections(tree)
-	if refused == nil {
-		doc, refused = Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
+	schemas := schemasOf(tree, sections)
+	if refused != nil {
+		return nil
+	}
+	doc, refused := schemas.Check(data, secret)
+	if refused != nil {
+		return nil
 	}
 	var errs []error
 	for _, m := range tree.Modules {
-		if refused == nil && enabling.Concerns(m, doc.Flags) && Hookless(tree.Global, tree.Modules, m.Key) {
-			errs = append(errs, chartTakes(m, sections, doc))
+		if !schemas.Enabling.Concerns(m, doc.Flags) || !Hookless(tree.Global, tree.Modules, m.Key) || !charts.Exists(m.Dir) {
+			continue
+		}
+		chart, _ := (&charts.Cache{}).Load(ChartModule(m))
+		if chart == nil { // what does not load is a problem of the module, which CheckTree reports
+			continue
+		}
+		global, own := schemas.Section(values.GlobalKey, doc), schemas.Section(m.Key, doc)
+		if err := chart.Validate(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}); err != nil {
+			errs = append(errs, fmt.Errorf("values of module %s: chart in %s: %w", m.Name, m.Shown(m.Dir), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// chartTakes is Charts for one module. What does not load is a problem of the module, which Tree reports.
-func chartTakes(m addons.Module, sections map[string]*values.Section, doc values.Document) error {
-	global, own := Fitting(sections[values.GlobalKey], doc), Fitting(sections[m.Key], doc)
-	if !charts.Exists(m.Dir) || global == nil || own == nil {
-		return nil
-	}
-	chart, _ := (&charts.Cache{}).Load(ChartModule(m))
-	if chart == nil {
-		return nil
-	}
-	if err := chart.Validate(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}); err != nil {
-		return fmt.Errorf("values of module %s: chart in %s: %w", m.Name, m.Shown(m.Dir), err)
-	}
-	return nil
+// schemasOf are the schemas of a tree without an operator: each enabled script may say true.
+func schemasOf(tree *addons.Tree, sections map[string]*values.Section) Schemas {
+	return Schemas{Sections: sections, Modules: tree.Modules, Enabling: Enabling{Scripts: map[string]bool{}}}
 }
 
 // Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).
 func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
 	doc, err := values.ParseConfigMap(data)
-	enabling := Enabling{Scripts: map[string]bool{}}
 	for _, m := range tree.Modules {
-		if err == nil && !enabling.Concerns(m, doc.Flags) {
+		if err == nil && !schemasOf(tree, nil).Enabling.Concerns(m, doc.Flags) {
 			n++
 		}
 	}

@@ -67,12 +67,8 @@ func (s Schemas) CheckDocument(doc values.Document) error {
 	}
 	var errs []error
 	for _, key := range keys {
-		section, ok := s.Sections[key]
-		if !ok {
-			continue
-		}
-		if err := Fits(section, doc); err != nil {
-			errs = append(errs, err)
+		if section, ok := s.Sections[key]; ok {
+			errs = append(errs, Fits(section, doc))
 		}
 	}
 	return errors.Join(errs...)
@@ -121,15 +117,15 @@ func (c Change) Any() bool { return len(c.Keys) > 0 || c.Flags || c.Maintenance 
 func (s Schemas) Change(before, after values.Document) Change {
 	change := Change{Flags: !maps.Equal(before.Flags, after.Flags), Maintenance: !maps.Equal(before.Maintenance, after.Maintenance)}
 	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
-		switch {
-		case !Changed(before, after, key):
+		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) &&
+			values.Checksum(before.Secrets[key]) == values.Checksum(after.Secrets[key]) {
 			continue
-		case key == values.GlobalKey:
+		}
+		if change.Keys = append(change.Keys, key); key == values.GlobalKey {
 			change.Global = true
-		default:
+		} else {
 			change.Modules = append(change.Modules, s.ModuleName(key))
 		}
-		change.Keys = append(change.Keys, key)
 	}
 	return change
 }
@@ -144,11 +140,6 @@ func (s Schemas) ModuleName(key string) string {
 	return key
 }
 
-// Changed reports whether two contents of ConfigMap and Secret differ in the section with a key.
-func Changed(before, after values.Document, key string) bool {
-	return values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key]) || values.Checksum(before.Secrets[key]) != values.Checksum(after.Secrets[key])
-}
-
 // Misplaced returns the paths of the values that a schema marks as secrets while they are in the
 // ConfigMap (D41).
 func (s Schemas) Misplaced(doc values.Document) []string {
@@ -159,40 +150,23 @@ func (s Schemas) Misplaced(doc values.Document) []string {
 	return paths
 }
 
-// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key. flags reports whether
-// this changes one that is no section.
-func (s Schemas) WithKeys(before map[string]string, set map[string]*string) (after map[string]string, flags bool) {
-	after = map[string]string{}
+// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key.
+func WithKeys(before map[string]string, set map[string]*string) map[string]string {
+	after := map[string]string{}
 	maps.Copy(after, before)
 	for key, text := range set {
-		old, had := before[key]
 		if text == nil {
 			delete(after, key)
 		} else {
 			after[key] = *text
 		}
-		if _, isSection := s.Sections[key]; !isSection {
-			flags = flags || had != (text != nil) || had && old != *text
-		}
 	}
-	return after, flags
+	return after
 }
 
 // ChartModule is a module as package charts gets it.
 func ChartModule(m addons.Module) charts.Module {
 	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir)}
-}
-
-// Fitting is the section of a module, or of global, with its part of a document; nil when it does not fit.
-func Fitting(base *values.Section, doc values.Document) *values.Section {
-	if base == nil {
-		return nil
-	}
-	section, err := Stored(base, doc, values.Origin{}, values.Origin{})
-	if err != nil {
-		return nil
-	}
-	return section
 }
 
 // Hookless reports whether no hook can change the section with a key.

@@ -61,29 +61,27 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// What the operator writes itself is known before the watch shows it; only keys that are no section are flags.
+// What the operator writes itself is known before the watch shows it.
 func TestWithKeys(t *testing.T) {
 	before := map[string]string{"dns": "a: 1", "dnsEnabled": "true"}
 	text := func(s string) *string { return &s }
 	for name, c := range map[string]struct {
-		set   map[string]*string
-		want  map[string]string
-		flags bool
+		set  map[string]*string
+		want map[string]string
 	}{
-		"a section":              {map[string]*string{"dns": text("a: 2")}, map[string]string{"dns": "a: 2", "dnsEnabled": "true"}, false},
-		"a new section":          {map[string]*string{"webServer": text("a: 2")}, map[string]string{"dns": "a: 1", "webServer": "a: 2", "dnsEnabled": "true"}, false},
-		"a section removed":      {map[string]*string{"dns": nil}, map[string]string{"dnsEnabled": "true"}, false},
-		"a flag":                 {map[string]*string{"dnsEnabled": text("false")}, map[string]string{"dns": "a: 1", "dnsEnabled": "false"}, true},
-		"a flag as it was":       {map[string]*string{"dnsEnabled": text("true")}, before, false},
-		"a flag removed":         {map[string]*string{"dnsEnabled": nil}, map[string]string{"dns": "a: 1"}, true},
-		"no flag is none before": {map[string]*string{"webServerEnabled": nil}, before, false},
+		"a section":              {map[string]*string{"dns": text("a: 2")}, map[string]string{"dns": "a: 2", "dnsEnabled": "true"}},
+		"a new section":          {map[string]*string{"webServer": text("a: 2")}, map[string]string{"dns": "a: 1", "webServer": "a: 2", "dnsEnabled": "true"}},
+		"a section removed":      {map[string]*string{"dns": nil}, map[string]string{"dnsEnabled": "true"}},
+		"a flag":                 {map[string]*string{"dnsEnabled": text("false")}, map[string]string{"dns": "a: 1", "dnsEnabled": "false"}},
+		"a flag as it was":       {map[string]*string{"dnsEnabled": text("true")}, before},
+		"a flag removed":         {map[string]*string{"dnsEnabled": nil}, map[string]string{"dns": "a: 1"}},
+		"no flag is none before": {map[string]*string{"webServerEnabled": nil}, before},
 	} {
-		after, flags := schemas(t).WithKeys(before, c.set)
-		if !maps.Equal(after, c.want) || flags != c.flags {
-			t.Errorf("%s: got %v, %v; want %v, %v", name, after, flags, c.want, c.flags)
+		if after := WithKeys(before, c.set); !maps.Equal(after, c.want) {
+			t.Errorf("%s: got %v, want %v", name, after, c.want)
 		}
 	}
-	if after, _ := schemas(t).WithKeys(nil, map[string]*string{"dns": text("a: 1")}); len(after) != 1 {
+	if after := WithKeys(nil, map[string]*string{"dns": text("a: 1")}); len(after) != 1 {
 		t.Errorf("without a ConfigMap: %v", after)
 	}
 }

@@ -81,30 +81,21 @@ func (r Reload) forgotten(module string) bool {
 
 func (r Reload) modules() Steps {
 	var s Steps
-	untouchable := Untouchable(r.Tree.Modules, r.Maintenance)
-	known := make(map[string]bool, len(r.Tree.Modules))
 	for _, m := range r.Tree.Modules {
-		known[m.Name] = true
 		switch {
 		case slices.Contains(r.Enabled, m.Name):
 			s.Run = append(s.Run, m.Name)
-		case r.Deployed[m.Name] && untouchable(m.Name):
+		case r.Deployed[m.Name] && Maintained(m, r.Maintenance) != "":
 			s.Keep = append(s.Keep, m.Name)
 		case r.Deployed[m.Name]:
 			s.Delete = append(s.Delete, m.Name)
 		}
 	}
 	slices.Reverse(s.Delete)
-	for _, m := range r.Tree.Broken { // its directory is there, and does not load (P8)
-		known[m.Name] = true
-	}
-	for _, name := range r.Tree.Unreachable { // its link may soon lead somewhere again
-		known[name] = true
-	}
 	for name := range r.Deployed {
 		switch {
-		case known[name] || name == r.Ignored:
-		case untouchable(name):
+		case r.HasDirectory(name) || name == r.Ignored:
+		case r.Untouchable(name):
 			s.Keep = append(s.Keep, name)
 		default:
 			s.Purge = append(s.Purge, name)
@@ -116,6 +107,13 @@ func (r Reload) modules() Steps {
 	return s
 }
 
+// HasDirectory reports whether a release has a module directory: also one that does not load (P8), or a link that may soon
+// lead somewhere again.
+func (r Reload) HasDirectory(release string) bool {
+	return r.Tree.Module(release) != nil || slices.Contains(r.Tree.Unreachable, release) ||
+		slices.ContainsFunc(r.Tree.Broken, func(m addons.Module) bool { return m.Name == release })
+}
+
 // MayDeleteData reports whether a purge of a release may delete objects that hold data: a person has
 // allowed it, by the option or by a confirmation (P1).
 func (r Reload) MayDeleteData(release string) bool { return r.AllowPurge || r.Purges.Allowed[release] }
@@ -124,11 +122,8 @@ func (r Reload) MayDeleteData(release string) bool { return r.AllowPurge || r.Pu
 // objects that both have, as after a rename. It is unknown while a modules root is empty (P1), and a
 // release under maintenance is left alone.
 func (r Reload) Orphaned(release string) bool {
-	named := func(m addons.Module) bool { return m.Name == release }
-	return r.Deployed[release] && release != r.Ignored && len(r.Tree.Empty) == 0 &&
-		!slices.ContainsFunc(r.Tree.Modules, named) && !slices.ContainsFunc(r.Tree.Broken, named) &&
-		!slices.Contains(r.Tree.Unreachable, release) &&
-		!Untouchable(r.Tree.Modules, r.Maintenance)(release)
+	return r.Deployed[release] && release != r.Ignored && len(r.Tree.Empty) == 0 && !r.HasDirectory(release) &&
+		!r.Untouchable(release)
 }
 
 // Groups are the modules that may run at the same time: those of the same order, when the width
@@ -171,31 +166,27 @@ func WithSuspended(config map[string]string, suspended map[string]bool) map[stri
 	return modes
 }
 
-// Untouchable returns which releases are under maintenance. One without a module directory
+// Untouchable reports whether a release is under maintenance. One without a module directory
 // has only the ConfigMap to speak for it.
-func Untouchable(all []addons.Module, config map[string]string) func(release string) bool {
-	return func(release string) bool {
-		for _, m := range all {
-			if m.Name == release {
-				return Maintained(m, config) != ""
-			}
-		}
-		key, err := values.Key(release)
-		return err == nil && config[values.MaintenanceKey(key)] != ""
+func (r Reload) Untouchable(release string) bool {
+	if m := r.Tree.Module(release); m != nil {
+		return Maintained(*m, r.Maintenance) != ""
 	}
+	key, err := values.Key(release)
+	return err == nil && r.Maintenance[values.MaintenanceKey(key)] != ""
 }
 
 // MaintenanceEnds compares the modes that were in the ConfigMap before with those of r. run are the
 // modules that must run because they are no longer under maintenance; reload is due when a release is
 // concerned that no enabled module has: it may have to be deleted, or not.
 func (r Reload) MaintenanceEnds(before map[string]string) (run []string, reload bool) {
-	was, is := Untouchable(r.Tree.Modules, before), Untouchable(r.Tree.Modules, r.Maintenance)
 	for _, name := range slices.Sorted(maps.Keys(r.Deployed)) {
+		was := Reload{Tree: r.Tree, Maintenance: before}.Untouchable(name)
 		switch {
-		case was(name) == is(name):
+		case was == r.Untouchable(name):
 		case !slices.Contains(r.Enabled, name):
 			reload = true
-		case was(name):
+		case was:
 			run = append(run, name)
 		}
 	}
@@ -326,12 +317,6 @@ type Purges struct {
 	Confirmed string
 }
 
-// Clone returns a copy that may be read while the original changes.
-func (g Purges) Clone() Purges {
-	g.Allowed = maps.Clone(g.Allowed)
-	return g
-}
-
 // holdBack takes out of the steps the purges, and the deletes of forgotten modules, that a person must
 // allow: more of the releases than the share, or any when files were lost. If the confirmation is for these
 // very releases, they stay among the steps.
@@ -347,7 +332,16 @@ func (g Purges) holdBack(s Steps, forgotten func(module string) bool, releases i
 	}
 	pending = slices.DeleteFunc(pending, func(name string) bool { return g.Allowed[name] })
 	slices.Sort(pending)
-	why := g.suspicion(pending, releases, lost)
+	why, n := "", len(pending)
+	switch { // it looks like a mistake
+	case n == 0:
+	case lost != "":
+		why = lost
+	case n > 1 && n*100 > purgeShare*releases:
+		why = fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, purgeShare)
+	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
+		why = "not all of them are back since it was held back"
+	}
 	if why == "" {
 		return s
 	}
@@ -359,21 +353,6 @@ func (g Purges) holdBack(s Steps, forgotten func(module string) bool, releases i
 	s.Purge, s.Delete = slices.DeleteFunc(slices.Clone(s.Purge), held), slices.DeleteFunc(slices.Clone(s.Delete), held)
 	s.Held, s.HeldWhy = pending, why
 	return s
-}
-
-// suspicion says why purges look like a mistake; nothing when they do not.
-func (g Purges) suspicion(pending []string, releases int, lost string) string {
-	switch n := len(pending); {
-	case n == 0:
-		return ""
-	case lost != "":
-		return lost
-	case n > 1 && n*100 > purgeShare*releases:
-		return fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, purgeShare)
-	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
-		return "not all of them are back since it was held back"
-	}
-	return ""
 }
 
 // Confirmation is the text that allows to purge exactly these releases, which are sorted.
@@ -410,13 +389,8 @@ func UnknownKeys(doc, before values.Document, sections map[string]*values.Sectio
 
 // UnknownKey says that a key belongs to no module, as the warnings about it do; empty if it does.
 func UnknownKey(key string, sections map[string]*values.Section) string {
-	doc := values.Document{Sections: map[string]any{key: nil}}
-	if owner, isFlag := strings.CutSuffix(key, values.FlagKey("")); isFlag {
-		doc = values.Document{Flags: map[string]bool{values.FlagKey(owner): true}}
-	}
-	if owner, isMode := strings.CutSuffix(key, values.MaintenanceKey("")); isMode {
-		doc = values.Document{Sections: map[string]any{owner: nil}}
-	}
+	owner := strings.TrimSuffix(strings.TrimSuffix(key, values.FlagKey("")), values.MaintenanceKey(""))
+	doc := values.Document{Sections: map[string]any{owner: nil}}
 	for _, warning := range UnknownKeys(doc, values.Document{}, sections) {
 		return warning.Public
 	}
@@ -431,18 +405,11 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 		known = append(known, values.FlagKey(key))
 	}
 	slices.Sort(known)
-	for _, key := range slices.Sorted(maps.Keys(set)) {
-		_, told := before[key]
-		if told || slices.Contains(known, key) {
-			continue
-		}
-		// With the attribute err the log repeats it at growing intervals: a hook may set it and
-		// take it back again and again.
-		about := []any{"hook", by[key], "err", "the flag is " + key}
-		if meant := values.Nearest(key, known); meant != "" {
-			about = append(about, "didYouMean", meant)
-		}
-		warnings = append(warnings, Warning{Text: "a global hook has set a flag for a module that does not exist; it is ignored", Attrs: about})
+	for _, w := range unknown("a global hook has set a flag for a module that does not exist; it is ignored", set, before, known) {
+		// With the attribute err the log repeats it at growing intervals: a hook may set it and take it back again and again.
+		key, _ := w.Attrs[1].(string)
+		w.Attrs = append([]any{"hook", by[key], "err", "the flag is " + key}, w.Attrs[2:]...)
+		warnings = append(warnings, w)
 	}
 	return warnings
 }

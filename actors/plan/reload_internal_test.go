@@ -82,7 +82,7 @@ func TestUntouchable(t *testing.T) {
 		"others do not matter": {map[string]string{"dnsMaintenance": "", "webMaintenance": values.NoResourceReconciliation}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test := Untouchable(all, c.config)
+			test := Reload{Tree: &addons.Tree{Modules: all}, Maintenance: c.config}.Untouchable
 			var got []string
 			for _, release := range []string{"dns", "my-web", "old-one", "Old_One"} {
 				if test(release) {

@@ -230,7 +230,7 @@ func (s *session) saved(what saved) {
 			}
 			_, about := run.Again().Describe()
 			f := fact{about: aboutRun, module: messages.ModuleOf(owner), text: about + " runs again, because it was saved"}
-			if err := o.ByHand().RunHookAgain(run); err != nil {
+			if err := o.RunHookAgain(run); err != nil {
 				f.text, f.bad = err.Error(), true
 			}
 			s.out.show(f)
