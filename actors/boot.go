@@ -100,7 +100,6 @@ func loadFiles(ctx context.Context, p *program) (*boot, error) {
 	if err := errors.Join(asked, err); err != nil {
 		return nil, err
 	}
-	w.Metrics.Hooks.Loaded("", b.globalHooks)
 	return b, nil
 }
 

@@ -345,7 +345,7 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	next := c.reloads.ended()
 	c.program.Changed.Note("") // modules that are gone, and requests, have waited
 	c.reloads.span.End(nil)
-	c.program.Metrics.Converge.Ended(c.reloads.cause, c.reloads.began)
+	c.program.Metrics.Reloaded(c.reloads.cause, c.reloads.began)
 	log, text := c.log, "converged"
 	if held := c.catalog.Purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"
@@ -580,7 +580,7 @@ func (c *catalog) explainOff() {
 
 // discoveryFailed remembers why no module can be enabled for now. Those that are enabled stay so.
 func (c *catalog) discoveryFailed(err error) {
-	c.program.Metrics.Converge.DiscoveryFailed.Inc()
+	c.program.Metrics.DiscoveryFailed.Inc()
 	c.discoveryFails = view.DiscoveryFails(err)
 	c.explainOff()
 }

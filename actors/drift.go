@@ -110,7 +110,6 @@ func (d *drift) stop(ctx actor.Context, runs *supervisor.Runs) {
 func (d *drift) forget(ctx actor.Context, runs *supervisor.Runs) {
 	d.stop(ctx, runs)
 	d.driftFound = driftFound{}
-	d.program.Metrics.Modules.ForgetDrift(d.name)
 }
 
 // begin queues a look. A module that runs, or will, looks after that.
@@ -132,7 +131,6 @@ func (d *drift) looked(ctx actor.Context, result any) {
 		return
 	}
 	d.checked, d.failed, d.found = time.Now(), "", found
-	d.program.Metrics.Modules.Drifted(d.name, len(found.Changes))
 	told := found.Changes.Named()
 	d.report(told)
 	switch {
@@ -175,14 +173,14 @@ func (d *drift) correct(ctx actor.Context) {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
 	d.cause, d.corrected = &cause, time.Now()
-	d.program.Metrics.Modules.DriftCorrected(d.name)
+	d.program.Metrics.DriftCorrected.WithLabelValues(d.name).Inc()
 	t := d.program.NewTask(d.name, messages.RunModule{}, cause)
 	delay := slowedDown(turns(cause), driftFirstDelay, d.period())
 	if delay == 0 {
 		d.program.Enqueue(ctx, false, t)
 		return
 	}
-	d.program.Metrics.Converge.Looped(cause)
+	d.program.Metrics.Looped(cause)
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	d.delayed.queue(t, delay)
 }

@@ -107,7 +107,6 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	ctx.Send(g.program.PID(monitorsPath), messages.Unwatch{Owner: messages.GlobalHooks})
 	ctx.Send(g.program.PID(schedulePath), messages.StopSchedules{Owner: messages.GlobalHooks})
 	g.program.NameQueues(ctx, msg.Hooks)
-	g.program.Metrics.Hooks.Loaded("", msg.Hooks)
 }
 
 // known implements applier. Own and Global are the same section.

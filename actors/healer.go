@@ -276,10 +276,10 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 		return
 	}
 	slices.SortFunc(absent, compareObjects)
-	h.program.Metrics.Modules.Absent(module, absent)
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(absent)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	for _, o := range absent {
+		h.program.Metrics.absent.WithLabelValues(module, o.String()).Inc()
 		h.healed(module, r.heals, o)
 	}
 	h.report(module)

@@ -99,7 +99,6 @@ func (l *loading) begin(ctx actor.Context) {
 func (l *loading) have(ctx actor.Context, found []hooks.Hook) {
 	l.owner.hooks.all, l.done = found, true
 	l.owner.program.NameQueues(ctx, found)
-	l.owner.program.Metrics.Hooks.Loaded(l.owner.name, found)
 }
 
 // ended answers those who wait. A run that has brought neither hooks nor an error was cancelled;

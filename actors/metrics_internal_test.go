@@ -20,8 +20,8 @@ import (
 func TestSeriesOfSharedQueuesForgetAModule(t *testing.T) {
 	m := NewMetrics("x_")
 	for module, hook := range map[string]string{"gone": "010-gone/hooks/a", "stays": "020-stays/hooks/b"} {
-		m.Queues.TaskStarted(messages.Task{Owner: module, Queue: messages.MainQueue, Work: messages.RunHook{Hook: hook, Triggers: make([]messages.Trigger, 2)}})
-		m.Queues.Overflowed(messages.MainQueue, hook)
+		m.TaskStarted(messages.Task{Owner: module, Queue: messages.MainQueue, Work: messages.RunHook{Hook: hook, Triggers: make([]messages.Trigger, 2)}})
+		m.Overflows.WithLabelValues(messages.MainQueue, hook).Inc()
 	}
 	m.ForgetModule("gone", []hooks.Hook{{File: hooks.File{Name: "010-gone/hooks/a"}}})
 	families, err := m.Registry.Gather()
@@ -47,8 +47,7 @@ func TestSeriesOfSharedQueuesForgetAModule(t *testing.T) {
 func TestSeriesOfAHookThatIsGoneVanish(t *testing.T) {
 	m := NewMetrics("x_")
 	for _, hook := range []string{"010-m/hooks/gone", "010-m/hooks/stays"} {
-		m.Hooks.Loaded("m", []hooks.Hook{{File: hooks.File{Name: hook}, Config: &hooks.Config{}}})
-		m.Hooks.Ended("m", hook, "b", messages.Task{Owner: "m", Queue: messages.MainQueue}, hooks.Usage{}, nil)
+		m.HookEnded("m", hook, "b", messages.Task{Owner: "m", Queue: messages.MainQueue}, hooks.Usage{}, nil)
 		m.Reports.Add("m", hook, []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
 	}
 	m.ForgetHook("m", "010-m/hooks/gone")
@@ -68,8 +67,8 @@ func TestSeriesOfAHookThatIsGoneVanish(t *testing.T) {
 			}
 		}
 	}
-	if stay != 6 { // bindings, success, three durations, its own
-		t.Errorf("%d series of the other hook, want 6", stay)
+	if stay != 5 { // success, three durations, its own
+		t.Errorf("%d series of the other hook, want 5", stay)
 	}
 }
 
@@ -278,15 +277,15 @@ func TestUnknownMemoryIsNoMetric(t *testing.T) {
 		}
 		return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == view.MetricsPrefix+name })
 	}
-	m.Hooks.Ended("m", "h", "b", task, hooks.Usage{}, nil)
+	m.HookEnded("m", "h", "b", task, hooks.Usage{}, nil)
 	if has("module_hook_run_max_rss_bytes") || !has("module_hook_success_total") {
 		t.Error("the memory of a run that is not known is shown, or the run is not counted")
 	}
-	m.Hooks.Ended("m", "h", "b", task, hooks.Usage{MaxRSS: 1}, nil)
+	m.HookEnded("m", "h", "b", task, hooks.Usage{MaxRSS: 1}, nil)
 	if !has("module_hook_run_max_rss_bytes") {
 		t.Error("the memory of a run is not shown")
 	}
-	m.Hooks.Ended("m", "h", "b", task, hooks.Usage{}, nil)
+	m.HookEnded("m", "h", "b", task, hooks.Usage{}, nil)
 	if has("module_hook_run_max_rss_bytes") {
 		t.Error("the memory of an earlier run is shown as that of the last one")
 	}

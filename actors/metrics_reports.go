@@ -66,10 +66,10 @@ type family struct {
 	labels []string // the union; not sorted
 }
 
-func newReports(d *declared) *hookReports {
+func newReports(m *Metrics) *hookReports {
 	return &hookReports{
-		Limit: maxSeries, reserved: d.prefix, now: map[reporter]*reported{},
-		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
+		Limit: maxSeries, reserved: m.prefix, now: map[reporter]*reported{},
+		dropped: m.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
 	}
 }
 

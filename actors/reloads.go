@@ -86,7 +86,7 @@ func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
 
 // postpone notes and reports a reload that follows the one in progress.
 func (r *reloads) postpone(cause messages.Cause) {
-	r.program.Metrics.Converge.Postponed(cause)
+	r.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
 	if !r.told {
 		r.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", r.restarts, "cause", cause)
 		r.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
@@ -136,7 +136,7 @@ func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	}
 	r.restarts++
 	r.postponed = nil // it is the next one
-	r.program.Metrics.Converge.Restarted(cause)
+	r.program.Metrics.ReloadRestarts.WithLabelValues(activation(cause)).Inc()
 	r.become(overtaken)
 	r.program.Enqueue(ctx, true, r.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }

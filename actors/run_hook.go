@@ -338,7 +338,7 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 	outcome := errors.New("bug: it panicked") // until it returns
 	defer func() {
 		if outcome == nil || h.run.Context().Err() == nil {
-			h.job.Metrics.Hooks.Ended(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
+			h.job.Metrics.HookEnded(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
 		}
 	}()
 	outcome = h.runAndApply(prepared, binding, triggers, &used, e)
@@ -594,7 +594,7 @@ func withoutOldest(w messages.RunHook, surplus int, dropped []overflow) (message
 // it.
 func (s *Shared) Overflowed(t messages.Task, dropped []overflow) {
 	for _, o := range dropped {
-		s.Metrics.Queues.Overflowed(t.Queue, t.Hook())
+		s.Metrics.Overflows.WithLabelValues(t.Queue, t.Hook()).Inc()
 		log := s.Log.With("hook", t.Hook(), "binding", o.Binding, "queue", t.Queue, "events", o.Events)
 		if t.Owner != messages.GlobalHooks {
 			log = log.With("module", t.Owner)

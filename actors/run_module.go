@@ -88,7 +88,7 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
-		j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+		j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 		return result, nil
 	}
 	j.Known.Changed = false
@@ -96,7 +96,7 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	result.Changed = j.Known.Changed && j.Known.Own.Checksum() != rendered
-	j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+	j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	return result, nil
 }
 
@@ -229,7 +229,7 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 	}
 	began := time.Now()
 	outcome, err = r.upgrade()
-	r.job.Metrics.Helm.Ran(r.job.Owner, r.job.Task.Cause, began)
+	r.job.Metrics.helmSeconds.WithLabelValues(r.job.Owner, activation(r.job.Task.Cause)).Observe(seconds(began))
 	if err != nil {
 		return outcome, false, err
 	}
@@ -296,7 +296,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		return outcome, r.failed(err)
 	}
 	if len(outcome.Healed) > 0 {
-		r.job.Metrics.Modules.Redeployed(r.job.Owner)
+		r.job.Metrics.Redeployed.WithLabelValues(r.job.Owner).Inc()
 	}
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
 	applied := releaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, wrote}
@@ -312,7 +312,7 @@ func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
 	_, s := r.job.span(r.run, "helm "+string(o), about{})
 	return func(err error) {
 		s.End(err)
-		r.job.Metrics.Helm.Operated(r.job.Task.Cause, o, began)
+		r.job.Metrics.Operated(r.job.Task.Cause, o, began)
 	}
 }
 
