@@ -177,7 +177,7 @@ func (h hookJob) finish(e effects) error {
 		return fmt.Errorf("%w (the rest of its result is in force; this is retried without running the hook again)", err)
 	}
 	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, e.hook.Name, e.metrics); dropped > 0 {
-		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "most", h.job.Metrics.Reports.Limit)
+		h.job.Log.Warn("metrics of a hook are dropped", "hook", e.hook.Name, "err", fmt.Sprintf("%d values of new series: a hook may have %d series", dropped, h.job.Metrics.Reports.Limit))
 	}
 	if len(e.objects) > 0 {
 		return h.job.ask(h.run, handOver{}) // that may have taken a while
