@@ -29,7 +29,8 @@ type (
 // shownRelease is what is shown of a release.
 type shownRelease struct {
 	objects []helm.Object
-	view.ReleaseHealth
+	health  *view.Health
+	heals   map[helm.Object]recentHeals
 }
 
 const (
@@ -170,12 +171,12 @@ func (h *healer) report(modules ...string) {
 	for _, name := range modules {
 		var now shownRelease
 		if r := h.releases[name]; r != nil {
-			now.objects, now.Contested = r.objects, r.heals.contested()
+			now.objects, now.heals = r.objects, r.heals
 			if h.program.ReleaseWatch != nil {
-				now.Health = h.states.of(r.standing(), r.applied)
+				now.health = h.states.of(r.standing(), r.applied)
 			}
 		}
-		if !reflect.DeepEqual(now.ReleaseHealth, h.shown[name].ReleaseHealth) {
+		if !reflect.DeepEqual(now, h.shown[name]) {
 			h.program.Changed.Note(name)
 		}
 		if shown[name] = now; len(now.objects) == 0 {

@@ -34,9 +34,8 @@ type Module struct {
 	// is not the operator's, who would delete it.
 	PurgeHeld       *HeldPurge `json:"-"`
 	Requested, Gone bool       `json:"-"`
-	// queued is its run that waits; unwell is the object that has failed, or is on its way for too long.
+	// queued is its run that waits.
 	queued *queued
-	unwell string
 }
 
 // Modules lists all modules in the order in which they run, from the statuses that actors have
@@ -56,21 +55,11 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			releases = status.Releases
 		}
 	}
+	problems := problemsOf(statuses)
 	for i := range all {
 		m := &all[i]
-		m.ReleaseHealth = releases[m.Name]
-		m.State, m.unwell = m.state(m.Health, now), m.Health.Problem(now)
-	}
-	problems, waiting := problemsOf(statuses), waitingRuns(statuses, all, converge)
-	for i := range all {
-		m := &all[i]
-		if q, ok := waiting[m.Name]; ok {
-			m.queued = &q
-			if m.State == string(Ready) {
-				m.State = string(ClassPending)
-			}
-		}
-		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		m.ReleaseHealth, m.Off, m.On, m.Problems = releases[m.Name], converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		m.State = m.state(m.Health, now)
 		if m.Held != "" {
 			m.Problems = append([]string{m.Held}, m.Problems...)
 		}
@@ -82,32 +71,27 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 				m.Hanging = append(m.Hanging, h)
 			}
 		}
+		if held := converge.HeldPurge; held != nil && slices.Contains(held.Releases, m.Name) {
+			m.PurgeHeld = held
+		}
 	}
-	judge(all, converge.HeldPurge)
-	slices.SortFunc(all, func(a, b Module) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
-	})
-	return all
-}
-
-// judge adds the verdicts, which need facts about other modules.
-func judge(all []Module, held *HeldPurge) {
-	failures := map[string]int{}
-	for _, m := range all {
-		for _, f := range m.Failing {
-			failures[m.Name+" "+f.Task] = f.Attempts
+	for path, status := range statuses {
+		if q, ok := any(status).(QueueStatus); ok {
+			_, name, _ := strings.Cut(path, "/queue/")
+			markQueued(all, name, q, converge.Enabled)
 		}
 	}
 	for i := range all {
 		m := &all[i]
-		if held != nil && slices.Contains(held.Releases, m.Name) {
-			m.PurgeHeld = held
-		}
-		if q := m.queued; q != nil {
-			q.failed = failures[q.owner+" "+q.what]
+		if m.queued != nil && m.State == string(Ready) {
+			m.State = string(ClassPending)
 		}
 		m.Verdict = Judge(*m)
 	}
+	slices.SortFunc(all, func(a, b Module) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // problemsOf is what is wrong with files and with watches of bindings, by module or
@@ -199,18 +183,6 @@ func (h *Health) Of(object string) (state, message string) {
 	return ObjectCurrent, ""
 }
 
-// unwell reports whether the object has failed, or has been in progress for longer than the
-// deadline.
-func (h *Health) unwell(o ObjectHealth, now time.Time) bool {
-	switch o.State {
-	case ObjectFailed:
-		return true
-	case ObjectInProgress, ObjectTerminating:
-		return now.Sub(o.Since) >= time.Duration(h.DeadlineSeconds)*time.Second
-	}
-	return false
-}
-
 // The states of a module whose runs are over.
 const (
 	Progressing = "progressing" // objects of its release are on their way
@@ -218,27 +190,24 @@ const (
 	Held        = "held"        // an upgrade waits until a person allows it
 )
 
-// Problem is the worst of what is wrong with the objects; "" when nothing is. An object in progress
-// is no problem until the deadline.
-func (h *Health) Problem(now time.Time) string {
-	if h == nil {
-		return ""
-	}
-	for _, o := range h.Unhealthy {
-		if h.unwell(o, now) {
-			return o.String()
-		}
-	}
-	return ""
-}
-
 // readTime is how long an unknown object keeps the module from being ready: it may be one that the
 // operator may not read (H25).
 const readTime = 30 * time.Second
 
-// progressing reports whether objects are on their way.
-func (h *Health) progressing(now time.Time) bool {
-	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != ObjectUnknown || now.Sub(o.Since) < readTime })
+// State is Unhealthy if an object has failed, or is on its way for longer than the deadline, and Progressing if objects
+// are on their way.
+func (h *Health) State(now time.Time) string {
+	state := string(Ready)
+	for _, o := range h.Unhealthy {
+		lasts := now.Sub(o.Since)
+		switch {
+		case o.State == ObjectFailed, o.State != ObjectUnknown && lasts >= time.Duration(h.DeadlineSeconds)*time.Second:
+			return Unhealthy
+		case o.State != ObjectUnknown || lasts < readTime:
+			state = Progressing
+		}
+	}
+	return state
 }
 
 // state is the phase of the module or, once its runs are over, the state of its objects.
@@ -250,12 +219,8 @@ func (s ModuleStatus) state(objects *Health, now time.Time) string {
 		return Held
 	case s.Phase != Ready || objects == nil:
 		return string(s.Phase)
-	case objects.Problem(now) != "":
-		return Unhealthy
-	case objects.progressing(now):
-		return Progressing
 	}
-	return string(Ready)
+	return objects.State(now)
 }
 
 // DriftedObject is an object that others changed, without values.
