@@ -3,9 +3,8 @@ package actors
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -79,15 +78,6 @@ func seeksDrift(p *program) bool {
 	return p.Plans != nil && (p.Drift == messages.DriftReport || p.Drift == messages.DriftCorrect)
 }
 
-// driftDelay adds up to a tenth to d, for each module always the same part, so that the looks of
-// all modules are spread over time.
-func driftDelay(module string, d time.Duration) time.Duration {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(module)) // a hash takes everything
-	const steps = 1000
-	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
-}
-
 // lookLater begins to wait for the next look at a module.
 func (d *drift) lookLater(in time.Duration) {
 	if !seeksDrift(d.program) {
@@ -95,7 +85,7 @@ func (d *drift) lookLater(in time.Duration) {
 	}
 	d.number++
 	due, to := driftDue{d.number}, d.program.Owner(d.name)
-	time.AfterFunc(driftDelay(d.name, in), func() { d.program.Send(to, due) })
+	time.AfterFunc(in, func() { d.program.Send(to, due) })
 }
 
 // stop ends the look in progress and the waiting for the next one.
@@ -133,30 +123,25 @@ func (d *drift) looked(ctx actor.Context, result any) {
 	d.checked, d.failed, d.found = time.Now(), "", found
 	told := found.Changes.Named()
 	d.report(told)
-	switch {
-	case len(told) == 0:
-		if time.Since(d.corrected) >= d.period() { // a look right after it proves nothing
-			d.cause = nil
-		}
-	case d.program.Drift == messages.DriftCorrect:
+	if len(told) > 0 && d.program.Drift == messages.DriftCorrect {
 		d.correct(ctx)
 		return
+	}
+	if len(told) == 0 && time.Since(d.corrected) >= d.period() { // a look right after it proves nothing
+		d.cause = nil
 	}
 	d.lookLater(d.period())
 }
 
 // report logs what was not logged before.
 func (d *drift) report(told []view.DriftedObject) {
-	same := func(a, b view.DriftedObject) bool {
-		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
-	}
-	for _, object := range told {
-		if d.program.Drift == messages.DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
-			d.log.Warn("an object of the module was changed by another client", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
-		}
-	}
 	if len(told) == 0 && len(d.told) > 0 {
 		d.log.Info("the objects of the module are again as it deployed them")
+	}
+	if d.program.Drift == messages.DriftCorrect || !reflect.DeepEqual(told, d.told) {
+		for _, object := range told {
+			d.log.Warn("an object of the module was changed by another client", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
+		}
 	}
 	d.told = told
 }

@@ -30,10 +30,10 @@ type Module struct {
 	Verdict Verdict       `json:"verdict"`
 
 	// Facts for the verdict. PurgeHeld: its directory is gone, and the purge of its release waits for a person.
-	// Requested: a run that a person has requested has not ended. Gone: there is no module of this name, and its object
+	// Gone: there is no module of this name, and its object
 	// is not the operator's, who would delete it.
-	PurgeHeld       *HeldPurge `json:"-"`
-	Requested, Gone bool       `json:"-"`
+	PurgeHeld *HeldPurge `json:"-"`
+	Gone      bool       `json:"-"`
 	// queued is its run that waits.
 	queued *queued
 }

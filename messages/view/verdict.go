@@ -121,10 +121,7 @@ func (m Module) judgeOff() Verdict {
 
 // judgeReady is about a module that runs, or is ready: what a person should look at all the same, or else what the last run did.
 func (m Module) judgeReady() Verdict {
-	switch {
-	case m.Requested:
-		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
-	case m.State != string(Ready):
+	if m.State != string(Ready) {
 		return Verdict{ClassBusy, InProgress, "", ""}
 	}
 	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
@@ -228,9 +225,7 @@ func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
 		var names []string
 		switch w := t.Work.(type) {
 		case messages.RunModule:
-			if !begun {
-				names = []string{t.Owner}
-			}
+			names = []string{t.Owner}
 		case messages.RunModules:
 			names = w.Names
 		case messages.DiscoverModules: // they run after it
@@ -243,7 +238,7 @@ func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
 		for _, name := range names {
 			m := byName[name]
 			if m == nil || m.queued != nil || begun && m.LastRun != nil && !m.LastRun.Began.Before(s.Since) {
-				continue // of a group it has begun
+				continue // it has begun
 			}
 			m.queued = q
 		}

@@ -25,7 +25,6 @@ func TestVerdict(t *testing.T) {
 		{change(func(m *Module) { m.Problems = []string{"values.yaml: not YAML"} }), ClassProblem, Succeeded, "values.yaml: not YAML", ""},
 		{change(func(m *Module) { m.Contested = []string{"ConfigMap a is deleted"} }), ClassProblem, Succeeded, "ConfigMap a is deleted; values.yaml", "audit log"},
 		{change(func(m *Module) { m.State, m.Phase = "running", Running }), ClassBusy, InProgress, "", ""},
-		{change(func(m *Module) { m.State, m.Phase, m.Requested = "ready", Ready, true }), ClassPending, InProgress, "a requested run has not ended", ""},
 		{change(func(m *Module) {
 			m.State = Progressing
 			m.Health = &Health{Objects: 2, Current: 1, Unhealthy: []ObjectHealth{{Object: "Deployment a/b", State: ObjectInProgress, Message: "exceeded quota", Since: noon}}}
