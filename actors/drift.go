@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"reflect"
 	"time"
@@ -78,6 +79,15 @@ func seeksDrift(p *program) bool {
 	return p.Plans != nil && (p.Drift == messages.DriftReport || p.Drift == messages.DriftCorrect)
 }
 
+// driftDelay adds up to a tenth to d, for each module always the same part, so that the looks of
+// all modules are spread over time, and come in an order that is known.
+func driftDelay(module string, d time.Duration) time.Duration {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(module)) // a hash takes everything
+	const steps = 1000
+	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
+}
+
 // lookLater begins to wait for the next look at a module.
 func (d *drift) lookLater(in time.Duration) {
 	if !seeksDrift(d.program) {
@@ -85,7 +95,7 @@ func (d *drift) lookLater(in time.Duration) {
 	}
 	d.number++
 	due, to := driftDue{d.number}, d.program.Owner(d.name)
-	time.AfterFunc(in, func() { d.program.Send(to, due) })
+	time.AfterFunc(driftDelay(d.name, in), func() { d.program.Send(to, due) })
 }
 
 // stop ends the look in progress and the waiting for the next one.

@@ -156,7 +156,9 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 		h.owners[o] = append(h.owners[o], msg.Module)
 	}
 	if msg.Wrote {
-		h.states.doubt(r.objects)
+		for _, o := range r.objects { // they are unknown until they are read again
+			delete(h.states, o)
+		}
 		h.missing(ctx, before, r.objects)
 	}
 	h.report(msg.Module)

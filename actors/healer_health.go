@@ -46,8 +46,7 @@ type objectStates map[helm.Object]assessed
 // assessed is the health of an object.
 type assessed struct {
 	helm.Health
-	since   time.Time // it is in this state, as far as this process has seen
-	doubted bool      // Helm has written it since
+	since time.Time // it is in this state, as far as this process has seen
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
@@ -55,9 +54,6 @@ func (w objectStates) learn(o helm.Object, health helm.Health, now time.Time) {
 	old := w[o]
 	if old.State == health.State {
 		now = old.since
-	}
-	if health.Images == "" {
-		health.Images = old.Images
 	}
 	w[o] = assessed{Health: health, since: now}
 }
@@ -75,19 +71,6 @@ func (w objectStates) deleting(now time.Time) bool {
 	return false
 }
 
-// doubt has objects unknown until they are read again: Helm has just written them.
-func (w objectStates) doubt(written []helm.Object) {
-	for _, o := range written {
-		if known, ok := w[o]; ok {
-			known.doubted = true
-			w[o] = known
-		}
-	}
-}
-
-// forget is called when an object is gone. If a release still has it, it counts as unknown.
-func (w objectStates) forget(o helm.Object) { delete(w, o) }
-
 // of sums up the health of the objects of a release, which was applied at that time.
 func (w objectStates) of(objects []helm.Object, applied time.Time) *view.Health {
 	if len(objects) == 0 {
@@ -97,7 +80,7 @@ func (w objectStates) of(objects []helm.Object, applied time.Time) *view.Health 
 	for _, o := range objects {
 		known := w[o]
 		sum.Images = append(sum.Images, strings.Fields(known.Images)...)
-		if known.State == "" || known.doubted {
+		if known.State == "" {
 			known = assessed{Health: helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, since: applied}
 		}
 		switch known.State {
@@ -152,7 +135,7 @@ func (h *healer) objectsSeen(ctx actor.Context) {
 	modules := map[string]bool{}
 	for _, news := range slices.Backward(seen) {
 		if news.gone {
-			h.states.forget(news.object)
+			delete(h.states, news.object) // if a release still has it, it counts as unknown
 			h.objectGone(ctx, news.object)
 		} else {
 			h.states.learn(news.object, news.health, time.Now())

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,8 +97,8 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 // messages.GlobalHooks.
 func problemsOf[S any](statuses map[string]S) map[string][]string {
 	problems := map[string][]string{}
-	for _, path := range slices.Sorted(maps.Keys(statuses)) {
-		switch status := any(statuses[path]).(type) {
+	for _, status := range statuses {
+		switch status := any(status).(type) {
 		case ConvergeStatus:
 			for owner, list := range status.Problems {
 				problems[owner] = slices.Concat(list, problems[owner])

@@ -295,11 +295,8 @@ type ConfigStatus struct {
 
 // String implements fmt.Stringer.
 func (s ConfigStatus) String() string {
-	switch {
-	case s.From != "":
-		return fmt.Sprintf("REFUSED since the start; the last valid values of %s are in force: %s", s.From, head(s.Refused))
-	case s.Refused != "":
-		return "REFUSED: " + head(s.Refused)
+	if s.Refused != "" {
+		return "REFUSED: " + head(s.Notice())
 	}
 	return "resourceVersion " + s.Revision
 }

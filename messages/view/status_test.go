@@ -47,7 +47,7 @@ func TestStatusAsText(t *testing.T) {
 		{view.ModuleStatus{Phase: view.Ready, Held: "H"}, "held HELD H"},
 		{view.ModuleStatus{Phase: view.Running, Held: "H"}, "running HELD H"},
 		{view.ConfigStatus{Revision: "17"}, "resourceVersion 17"},
-		{view.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong ⏎ key y: wrong"},
+		{view.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: ConfigMap and Secret are refused; their last valid content stays in force: key x: wrong ⏎ key y: wrong"},
 		{view.ModuleStatus{Phase: view.Ready, Parked: true}, "ready PARKED"},
 		{view.MonitorsStatus{}, "0 bindings, 0 complete, waiting runs: 0"},
 		{view.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding, 1 complete, waiting runs: 0"},

@@ -26,7 +26,7 @@ func TestVerdict(t *testing.T) {
 		{change(func(m *Module) { m.Contested = []string{"ConfigMap a is deleted"} }), ClassProblem, Succeeded, "ConfigMap a is deleted; values.yaml", "audit log"},
 		{change(func(m *Module) { m.State, m.Phase = "running", Running }), ClassBusy, InProgress, "", ""},
 		{change(func(m *Module) {
-			m.State = Progressing
+			m.State, m.Phase = Progressing, Ready
 			m.Health = &Health{Objects: 2, Current: 1, Unhealthy: []ObjectHealth{{Object: "Deployment a/b", State: ObjectInProgress, Message: "exceeded quota", Since: noon}}}
 		}), ClassBusy, InProgress, "1 of 2 objects are current: Deployment a/b has been InProgress since 12:00:00: exceeded quota", "kubectl -n a describe deployment b"},
 		{change(func(m *Module) {
