@@ -224,18 +224,14 @@ func (h *healer) healDue(ctx actor.Context) {
 	}
 	enabled, now := h.program.EnabledModules(), time.Now()
 	soon := now.Add(h.delay())
-	if h.states.deleting(now) && !h.program.PromptReleaseWatch {
-		for _, r := range h.releases {
-			if !r.due.IsZero() && !r.due.After(soon) {
-				r.due = soon
-			}
-		}
-		h.arm(ctx)
-		return
-	}
+	waits := h.states.deleting(now) && !h.program.PromptReleaseWatch
 	var due []string
 	for name, r := range h.releases {
-		if !r.due.IsZero() && !r.due.After(soon) {
+		switch {
+		case r.due.IsZero(), r.due.After(soon):
+		case waits:
+			r.due = soon
+		default:
 			r.due, due = time.Time{}, append(due, name)
 		}
 	}

@@ -132,9 +132,9 @@ func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 			[]report{{"m", "h", `{"name":"g","set":5} {"name":"c","add":1}`}, {"m", "h", `{"name":"g","set":6} {"name":"c","add":1}`}},
 			"c{hook=h,module=m} counter 2\ng{hook=h,module=m} gauge 6",
 		},
-		"labels that differ are filled up with empty ones": {
+		"labels may differ": {
 			[]report{{"m", "h", `{"name":"g","set":1,"labels":{"a":"1"}} {"name":"g","set":2,"labels":{"b":"2"}}`}, {global, "h", `{"name":"g","set":3}`}},
-			"g{a=,b=,hook=h,module=} gauge 3\ng{a=,b=2,hook=h,module=m} gauge 2\ng{a=1,b=,hook=h,module=m} gauge 1",
+			"g{a=1,hook=h,module=m} gauge 1\ng{b=2,hook=h,module=m} gauge 2\ng{hook=h} gauge 3",
 		},
 		"an empty label is none": {[]report{{"m", "h", `{"name":"g","set":1} {"name":"g","set":2,"labels":{"a":""}}`}}, "g{hook=h,module=m} gauge 2"},
 		"of a module's hook and a global one with the same series the former is shown": {

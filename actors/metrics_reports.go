@@ -51,13 +51,6 @@ type series struct {
 	buckets map[float64]uint64
 }
 
-// family is what all series of a name must have in common: the registry leaves out those that have
-// another type, and reports an error.
-type family struct {
-	action hooks.MetricAction
-	labels []string // the union; not sorted
-}
-
 func newReports(m *Metrics) *hookReports {
 	return &hookReports{
 		Limit: maxSeries, reserved: m.prefix, now: map[reporter]reported{},
@@ -65,23 +58,17 @@ func newReports(m *Metrics) *hookReports {
 	}
 }
 
-// families are the common properties of all series, by name. If two hooks introduce one name with
+// actions are those of all series, by name, which decide their types: the registry leaves out series that have another
+// type, and reports an error. If two hooks introduce one name with
 // different types at the same moment, the type that comes first in the alphabet wins, so that each
 // scrape decides the same.
-func families(now map[reporter]reported) map[string]family {
-	all := map[string]family{}
+func actions(now map[reporter]reported) map[string]hooks.MetricAction {
+	all := map[string]hooks.MetricAction{}
 	for _, own := range now {
 		for key, s := range own {
-			f, ok := all[key.name]
-			if !ok || s.action < f.action {
-				f.action = s.action
+			if action, ok := all[key.name]; !ok || s.action < action {
+				all[key.name] = s.action
 			}
-			for label := range s.labels {
-				if !slices.Contains(f.labels, label) {
-					f.labels = append(f.labels, label)
-				}
-			}
-			all[key.name] = f
 		}
 	}
 	return all
@@ -89,13 +76,13 @@ func families(now map[reporter]reported) map[string]family {
 
 // Check refuses what could not be shown together with what exists: a run whose metrics are refused
 // has no effect at all (X27). It reserves nothing. Two hooks that introduce one name at the same
-// moment may both pass, which families and Collect resolve at each scrape.
+// moment may both pass, which actions and Collect resolve at each scrape.
 func (r *hookReports) Check(written []hooks.Metric) error {
 	if len(written) == 0 {
 		return nil
 	}
 	r.mu.Lock()
-	known := families(r.now)
+	known := actions(r.now)
 	r.mu.Unlock()
 	for _, m := range written {
 		if m.Action == hooks.ActionExpire { // it has a group, and no name
@@ -104,7 +91,7 @@ func (r *hookReports) Check(written []hooks.Metric) error {
 		if err := r.conflict(m, known); err != nil {
 			return fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err)
 		}
-		known[m.Name] = family{action: m.Action}
+		known[m.Name] = m.Action
 	}
 	return nil
 }
@@ -112,22 +99,22 @@ func (r *hookReports) Check(written []hooks.Metric) error {
 // conflict says why a metric cannot be on one page with those that are known: the registry would
 // leave one of them out. Names of the
 // operator and of the Go client are refused even while they have no series.
-func (r *hookReports) conflict(m hooks.Metric, known map[string]family) error {
+func (r *hookReports) conflict(m hooks.Metric, known map[string]hooks.MetricAction) error {
 	for _, reserved := range []string{r.reserved, "go_", "process_"} {
 		if strings.HasPrefix(m.Name, reserved) {
 			return fmt.Errorf("names that begin with %s belong to the operator; rename the metric", reserved)
 		}
 	}
-	if is := known[m.Name].action; is != "" && is != m.Action {
+	if is := known[m.Name]; is != "" && is != m.Action {
 		return fmt.Errorf("action %q conflicts with %q, which was used for this name before", m.Action, is)
 	}
 	// A histogram x has the series x_bucket, x_sum and x_count in the text of a page. No metric may
 	// have such a name, whichever of the two comes first.
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known[base].action == hooks.ActionObserve {
+		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known[base] == hooks.ActionObserve {
 			return fmt.Errorf("the histogram %s has a series of this name; rename the metric", base)
 		}
-		if m.Action == hooks.ActionObserve && known[m.Name+suffix].action != "" {
+		if m.Action == hooks.ActionObserve && known[m.Name+suffix] != "" {
 			return fmt.Errorf("a histogram has a series %s, and there is a metric of this name; rename the metric", m.Name+suffix)
 		}
 	}
@@ -253,43 +240,34 @@ func (s series) and(m hooks.Metric) series {
 // an unchecked collector, whose consistency Check and Collect must see to.
 func (r *hookReports) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
-// all series of a name have the same. A series whose type is not that of its name is left out.
+// Collect implements prometheus.Collector. A series whose type is not that of its name is left out.
 func (r *hookReports) Collect(out chan<- prometheus.Metric) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all, descriptions := families(r.now), map[string]*prometheus.Desc{}
-	for name, f := range all {
-		slices.Sort(f.labels)
-		descriptions[name] = prometheus.NewDesc(name, "Reported by a hook.", f.labels, nil)
-	}
+	all := actions(r.now)
 	for who, own := range r.now {
 		for key, s := range own {
 			// A global hook may report in the name of a module; the module's hook of its name wins.
 			other := reporter{s.labels["module"], who.hook}
 			_, taken := r.now[other][key]
-			if s.action == all[key.name].action && (other == who || !taken) {
-				out <- s.metric(descriptions[key.name], all[key.name].labels)
+			if s.action == all[key.name] && (other == who || !taken) {
+				out <- s.metric(key.name)
 			}
 		}
 	}
 }
 
-// metric is the series with a value for each of labels, which are those of desc.
-func (s series) metric(desc *prometheus.Desc, labels []string) prometheus.Metric {
-	given := make([]string, len(labels))
-	for i, name := range labels {
-		given[i] = s.labels[name]
-	}
-	var m prometheus.Metric
+// metric is the series as the registry takes it.
+func (s series) metric(name string) (m prometheus.Metric) {
 	var err error
+	desc := prometheus.NewDesc(name, "Reported by a hook.", nil, s.labels)
 	switch s.action {
 	case hooks.ActionAdd:
-		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value, given...)
+		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value)
 	case hooks.ActionObserve:
-		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, s.buckets, given...)
+		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, s.buckets)
 	default:
-		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value, given...)
+		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value)
 	}
 	if err != nil { // the scrape shows it; names and labels were checked when the hook wrote them
 		return prometheus.NewInvalidMetric(desc, err)

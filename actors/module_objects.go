@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/addons"
 	"addon-operator/kube"
@@ -36,9 +37,9 @@ type moduleObjects struct {
 	// later is when an object is tried again that could not be written; failed counts errors in a row.
 	later     map[string]time.Time
 	failed    int
-	suspended map[string]bool // by spec.suspend, as converge knows it
-	told      string          // why objects are not written, as it was logged
-	pause     time.Time       // no attempt before; zero for none
+	suspended map[string]bool     // by spec.suspend, as converge knows it
+	told      metav1.StatusReason // why objects are not written, as it was logged
+	pause     time.Time           // no attempt before; zero for none
 }
 
 // wroteStatus is a status that was written, and what the API server has stored of it. They differ
@@ -166,15 +167,11 @@ func (o *moduleObjects) tellSuspended(ctx actor.Context) {
 
 // tellAbsent logs once why there are no objects.
 func (o *moduleObjects) tellAbsent(err error) {
-	why := "forbidden"
-	if apierrors.IsNotFound(err) {
-		why = "missing"
-	}
+	why := apierrors.ReasonForError(err)
 	if o.told == why {
 		return
 	}
-	o.told = why
-	if why == "missing" {
+	if o.told = why; apierrors.IsNotFound(err) {
 		o.program.Log.Info("the kind Module does not exist in the cluster, so the state of modules is not shown in objects; to enable this, apply module-crd.yaml of the chart")
 		return
 	}
