@@ -163,7 +163,11 @@ func (d *drift) correct(ctx actor.Context) {
 	for _, c := range d.found.Changes {
 		d.correcting = append(d.correcting, c.Object)
 	}
-	cause := messages.Cause{Activation: messages.ByDrift, Detail: describeDrift(d.told)}
+	var names []string
+	for _, object := range d.told {
+		names = append(names, object.String())
+	}
+	cause := messages.Cause{Activation: messages.ByDrift, Detail: messages.Few(1, names)}
 	if d.cause != nil {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
@@ -178,13 +182,6 @@ func (d *drift) correct(ctx actor.Context) {
 	d.program.Metrics.Looped(cause)
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	d.delayed.queue(t, delay)
-}
-
-func describeDrift(told []view.DriftedObject) string {
-	if len(told) == 1 {
-		return told[0].String()
-	}
-	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
 // shown is what pages show of the last check.

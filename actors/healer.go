@@ -255,17 +255,17 @@ func (h *healer) healDue(ctx actor.Context) {
 // for a kind that may not be watched, that is unknown: Helm looks.
 func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	var absent []helm.Object
-	for _, o := range r.objects {
+	var names []string
+	for _, o := range slices.SortedFunc(slices.Values(r.objects), compareObjects) {
 		if _, ends := r.ends[o]; r.gone[o] && !ends && !h.program.ReleaseWatch.Exists(o) {
-			absent = append(absent, o)
+			absent, names = append(absent, o), append(names, o.String())
 		}
 	}
 	clear(r.gone)
 	if len(absent) == 0 {
 		return
 	}
-	slices.SortFunc(absent, compareObjects)
-	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(absent)}
+	cause := messages.Cause{Activation: messages.ByAbsence, Detail: messages.Few(1, names)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	for _, o := range absent {
 		h.program.Metrics.absent.WithLabelValues(module, o.String()).Inc()
@@ -276,13 +276,6 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 }
 
 func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }
-
-func describeObjects(gone []helm.Object) string {
-	if len(gone) == 1 {
-		return gone[0].String()
-	}
-	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
-}
 
 func (h *healer) publish(ctx actor.Context) {
 	status := view.HealerStatus{Objects: len(h.owners)}

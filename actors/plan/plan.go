@@ -196,12 +196,11 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 		plans = append(plans, plan)
 	}
 	disabled := func(name string) string {
-		if v, ok := verdicts[name]; ok && v.Reason != "" {
-			return "disabled by " + v.Source + ": " + p.hide(v.Reason)
-		} else if ok {
-			return "disabled by " + v.Source
+		v, ok := verdicts[name]
+		if !ok {
+			return "there is no module directory"
 		}
-		return "there is no module directory"
+		return strings.TrimSuffix("disabled by "+v.Source+": "+p.hide(v.Reason), ": ")
 	}
 	add := func(names []string, step, but string) {
 		for _, name := range names {

@@ -148,14 +148,12 @@ func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
 	if text == nil {
 		return nil
 	}
-	hidden, _ := json.Marshal(values.Hidden) // a text always has a JSON form
 	var tree any
 	if json.Unmarshal(text, &tree) != nil {
-		return hidden
+		tree = values.Hidden
+	} else {
+		tree = mask(tree)
 	}
-	out, err := json.Marshal(mask(tree))
-	if err != nil {
-		return hidden
-	}
+	out, _ := json.Marshal(tree) // what was JSON always has such a form
 	return out
 }

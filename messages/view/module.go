@@ -230,12 +230,5 @@ type DriftedObject struct {
 
 // String implements fmt.Stringer.
 func (d DriftedObject) String() string {
-	const shown = 5
-	fields := d.Fields
-	more := ""
-	if len(fields) > shown {
-		more = fmt.Sprintf(" and %d more", len(fields)-shown)
-		fields = fields[:shown]
-	}
-	return d.Object + ": " + strings.Join(fields, ", ") + more
+	return d.Object + ": " + messages.Few(5, d.Fields)
 }
