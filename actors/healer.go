@@ -33,20 +33,24 @@ type healer struct {
 	states objectStates
 	seen   atomic.Pointer[objectNews] // what the watches have reported last, until objectsSeen is handled
 	timer  *time.Timer                // for the release that is due first
-	// shown are the releases with objects, by module; replaced, because it is published.
-	shown map[string]shownRelease
 	// assess makes the watches report the health of these objects again.
 	assess func(written []helm.Object)
 }
 
 // releaseState is what the healer stores about the release of a module, from its first run until it is switched off.
 type releaseState struct {
-	objects []helm.Object               // replaced, never changed: it is published
-	ends    map[helm.Object]bool        // those of objects that end by themselves; true: they have
-	applied time.Time                   // when objects became its objects
-	gone    map[helm.Object]bool        // reported since Helm has applied them, or since the last heal
-	due     time.Time                   // when gone is looked at; zero for never
-	heals   map[helm.Object]recentHeals // replaced, never changed: it is published
+	shownRelease
+	ends    map[helm.Object]bool // those of objects that end by themselves; true: they have
+	applied time.Time            // when objects became its objects
+	gone    map[helm.Object]bool // reported since Helm has applied them, or since the last heal
+	due     time.Time            // when gone is looked at; zero for never
+}
+
+// shownRelease is what is shown of it. What it points to is replaced, never changed: it is published.
+type shownRelease struct {
+	objects []helm.Object
+	health  *view.Health
+	heals   map[helm.Object]recentHeals
 }
 
 // healDelay is how long a module waits after a report for others, so that one run heals them
@@ -67,7 +71,7 @@ type healDue struct{}
 func newHealer(ctx context.Context, p *program) *healer {
 	return &healer{
 		program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{},
-		states: objectStates{}, shown: map[string]shownRelease{}, assess: func([]helm.Object) {},
+		states: objectStates{}, assess: func([]helm.Object) {},
 	}
 }
 
@@ -138,7 +142,8 @@ func (h *healer) exists(o helm.Object) {
 func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	r := h.releases[msg.Module]
 	if r == nil {
-		r = &releaseState{gone: map[helm.Object]bool{}, heals: map[helm.Object]recentHeals{}}
+		r = &releaseState{gone: map[helm.Object]bool{}}
+		r.heals = map[helm.Object]recentHeals{}
 	}
 	h.disown(msg.Module, r)
 	before := r.objects
@@ -271,21 +276,22 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 		h.program.Metrics.absent.WithLabelValues(module, o.String()).Inc()
 		h.healed(module, r, o)
 	}
-	h.report(module)
+	h.program.Changed.Note(module)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
 }
 
 func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }
 
 func (h *healer) publish(ctx actor.Context) {
-	status := view.HealerStatus{Objects: len(h.owners)}
+	status, shown := view.HealerStatus{Objects: len(h.owners)}, map[string]shownRelease{}
 	for name, r := range h.releases {
+		shown[name] = r.shownRelease
 		if !r.due.IsZero() {
 			status.Incomplete = append(status.Incomplete, name)
 		}
 	}
 	slices.Sort(status.Incomplete) // a few of hundreds
-	watch, shown := h.program.ReleaseWatch, h.shown
+	watch := h.program.ReleaseWatch
 	h.program.Inspector.PublishLive(ctx.Self(), func() fmt.Stringer {
 		s := status
 		s.Releases = map[string]view.ReleaseHealth{}

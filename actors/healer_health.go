@@ -26,13 +26,6 @@ type (
 	objectsSeen struct{}
 )
 
-// shownRelease is what is shown of a release.
-type shownRelease struct {
-	objects []helm.Object
-	health  *view.Health
-	heals   map[helm.Object]recentHeals
-}
-
 const (
 	// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
 	shownUnhealthy = 20
@@ -148,23 +141,16 @@ func (h *healer) objectsSeen(ctx actor.Context) {
 	h.report(slices.Collect(maps.Keys(modules))...)
 }
 
-// report sums up how the objects of releases are doing, and which are contested, for all that show it.
+// report sums up how the objects of releases are doing, for all that show it.
 func (h *healer) report(modules ...string) {
-	shown := maps.Clone(h.shown)
 	for _, name := range modules {
-		var now shownRelease
-		if r := h.releases[name]; r != nil {
-			now.objects, now.heals = r.objects, r.heals
-			if h.program.ReleaseWatch != nil {
-				now.health = h.states.of(r.standing(), r.applied)
-			}
+		r := h.releases[name]
+		if r == nil || h.program.ReleaseWatch == nil {
+			continue
 		}
-		if !reflect.DeepEqual(now, h.shown[name]) {
+		if now := h.states.of(r.standing(), r.applied); !reflect.DeepEqual(now, r.health) {
+			r.health = now
 			h.program.Changed.Note(name)
 		}
-		if shown[name] = now; len(now.objects) == 0 {
-			delete(shown, name)
-		}
 	}
-	h.shown = shown
 }
