@@ -26,8 +26,6 @@ const (
 	// driftMoment is how long after a run the first look comes: what controllers and
 	// webhooks do to new objects is done by then.
 	driftMoment = 5 * time.Second
-	// driftFirstDelay is that of the first correction that is slowed down.
-	driftFirstDelay = 5 * time.Second
 	// driftPeriod is between two looks at a module: a look costs as many requests as the module has objects, and what
 	// matters at once is noticed by watches.
 	driftPeriod = 5 * time.Minute
@@ -174,7 +172,7 @@ func (d *drift) correct(ctx actor.Context) {
 	d.cause, d.corrected = &cause, time.Now()
 	d.program.Metrics.DriftCorrected.WithLabelValues(d.name).Inc()
 	t := d.program.NewTask(d.name, messages.RunModule{}, cause)
-	delay := slowedDown(turns(cause), driftFirstDelay, d.period())
+	delay := slowedDown(turns(cause), d.period())
 	if delay == 0 {
 		d.program.Enqueue(ctx, false, t)
 		return

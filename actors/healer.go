@@ -330,8 +330,7 @@ type recentHeals struct {
 }
 
 const (
-	// contestedFirstDelay and contestedLongestDelay bound the time between two heals of a contested object.
-	contestedFirstDelay   = 5 * time.Second
+	// contestedLongestDelay bounds the time between two heals of a contested object.
 	contestedLongestDelay = 5 * time.Minute
 	// quietPeriod is how long an object must stay, in addition to the delay of its next heal, until
 	// earlier heals do not count any more.
@@ -339,7 +338,7 @@ const (
 )
 
 func (l recentHeals) delay() time.Duration {
-	return slowedDown(l.times, contestedFirstDelay, contestedLongestDelay)
+	return slowedDown(l.times, contestedLongestDelay)
 }
 
 func (l recentHeals) count(now time.Time) bool {

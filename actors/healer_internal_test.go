@@ -195,7 +195,7 @@ func TestContestedUntilItStays(t *testing.T) {
 		for _, wait := range []struct {
 			pause     time.Duration
 			contested int
-		}{{quietPeriod - 2*healDelay, 1}, {contestedFirstDelay + 2*healDelay, 0}} {
+		}{{quietPeriod - 2*healDelay, 1}, {5*time.Second + 2*healDelay, 0}} {
 			time.Sleep(wait.pause)
 			synctest.Wait()
 			live, _ := p.Inspector.Status(healerPath).(view.HealerStatus)

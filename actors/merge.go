@@ -10,7 +10,6 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // These limits bound what waits for one hook. It is one task, which later triggers join in order
@@ -106,11 +105,15 @@ func turns(c messages.Cause) int {
 
 // loopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
-func loopDelay(c messages.Cause) (d time.Duration) {
-	const enough = 10 // it is the longest by then
-	delays := supervisor.Backoff()
-	for range min(turns(c)-allowedTurns, enough) {
-		d = delays.NextBackOff()
+func loopDelay(c messages.Cause) time.Duration { return slowedDown(turns(c), 30*time.Second) }
+
+// slowedDown is the delay of what was done a number of times: none for allowedTurns, then 5 s,
+// and twice as long each time, up to longest.
+func slowedDown(times int, longest time.Duration) (d time.Duration) {
+	for range times - allowedTurns {
+		if d = min(max(2*d, 5*time.Second), longest); d == longest {
+			break
+		}
 	}
 	return d
 }
@@ -135,20 +138,4 @@ func chainText(c messages.Cause) string {
 		links = append(links, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(links, " ← ")
-}
-
-// slowedDown is the delay of what was done a number of times: none for AllowedTurns, then first,
-// and twice as long each time, up to longest.
-func slowedDown(times int, first, longest time.Duration) time.Duration {
-	over := times - allowedTurns
-	if over <= 0 {
-		return 0
-	}
-	d := first
-	for range over - 1 {
-		if d *= 2; d >= longest {
-			return longest
-		}
-	}
-	return min(d, longest)
 }
