@@ -26,12 +26,8 @@ type (
 	objectsSeen struct{}
 )
 
-const (
-	// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
-	shownUnhealthy = 20
-	// progressDeadline is the time after which an object that is in progress is a problem (H25): that of Deployments.
-	progressDeadline = 10 * time.Minute
-)
+// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
+const shownUnhealthy = 20
 
 // objectStates has the health of all objects of releases that were read.
 type objectStates map[helm.Object]assessed
@@ -69,7 +65,7 @@ func (w objectStates) of(objects []helm.Object, applied time.Time) *view.Health 
 	if len(objects) == 0 {
 		return nil
 	}
-	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(progressDeadline.Seconds())}
+	sum := &view.Health{Objects: len(objects)}
 	for _, o := range objects {
 		known := w[o]
 		sum.Images = append(sum.Images, strings.Fields(known.Images)...)

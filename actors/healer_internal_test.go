@@ -269,7 +269,7 @@ func TestProgressDeadline(t *testing.T) {
 	states.learn(o, helm.Health{State: view.ObjectInProgress}, began)
 	sum := states.of([]helm.Object{o}, began)
 	deadline := began.Add(10 * time.Minute)
-	if sum.DeadlineSeconds != 600 || sum.State(deadline.Add(-time.Second)) != view.Progressing || sum.State(deadline) != view.Unhealthy {
-		t.Errorf("the deadline is %d s, want 600", sum.DeadlineSeconds)
+	if sum.State(deadline.Add(-time.Second)) != view.Progressing || sum.State(deadline) != view.Unhealthy {
+		t.Error("the deadline is not ten minutes")
 	}
 }

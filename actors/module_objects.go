@@ -27,6 +27,7 @@ import (
 type moduleObjects struct {
 	program *program
 	ctx     context.Context // ends with the program
+	wake    func()          // has what is noted compared
 
 	seen   map[string]kube.ModuleObject // as the watch, or the answer to a write, has shown them
 	listed bool                         // seen is complete: before that, an object that is not in it may exist
@@ -87,7 +88,7 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 	case modulesSeen:
 		o.learn(ctx, msg.news)
 	case objectsDue:
-		due := o.program.Changed.Take(o.wake(ctx.Self()))
+		due := o.program.Changed.Take(o.wake)
 		o.compare(ctx, func(name string) bool { return due.All || due.Names[name] })
 	case lookAtObjects:
 		o.program.Changed.Note("")
@@ -98,14 +99,10 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 }
 
 func (o *moduleObjects) begin(self *actor.PID) {
-	o.program.Changed.Take(o.wake(self))
+	o.wake = func() { o.send(self, objectsDue{}) }
+	o.program.Changed.Take(o.wake)
 	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { o.send(self, modulesSeen{news}) })
 	o.lookLater(self)
-}
-
-// wake has what is noted compared.
-func (o *moduleObjects) wake(self *actor.PID) func() {
-	return func() { o.send(self, objectsDue{}) }
 }
 
 func (o *moduleObjects) lookLater(self *actor.PID) {

@@ -30,13 +30,13 @@ func module(change func(*view.Module)) view.Module {
 		Began: noon().Add(-time.Minute), Took: 1500 * time.Millisecond, Release: "upgraded to revision 3: values have changed",
 		Causes: []messages.Cause{{Activation: messages.ByConfigMap, Detail: "resourceVersion 7"}},
 	}
-	m.Health = &view.Health{Objects: 4, Current: 4, DeadlineSeconds: 600}
+	m.Health = &view.Health{Objects: 4, Current: 4}
 	change(&m)
 	return m
 }
 
 func health(objects ...view.ObjectHealth) *view.Health {
-	h := &view.Health{Objects: 4, Current: 4 - len(objects), Unhealthy: objects, DeadlineSeconds: 600}
+	h := &view.Health{Objects: 4, Current: 4 - len(objects), Unhealthy: objects}
 	for _, o := range objects {
 		if o.State == "Failed" {
 			h.Failed++

@@ -133,8 +133,6 @@ type Health struct {
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
 	// Images are those of its workloads, sorted; at most 20 of them.
 	Images []string `json:"images,omitempty"`
-	// DeadlineSeconds is how long an object may be in progress before that is a problem.
-	DeadlineSeconds int `json:"progressDeadlineSeconds"`
 }
 
 // The states of an object, in the words of kstatus.
@@ -189,9 +187,13 @@ const (
 	Held        = "held"        // an upgrade waits until a person allows it
 )
 
-// readTime is how long an unknown object keeps the module from being ready: it may be one that the
-// operator may not read (H25).
-const readTime = 30 * time.Second
+const (
+	// progressDeadline is the time after which an object that is in progress is a problem (H25): that of Deployments.
+	progressDeadline = 10 * time.Minute
+	// readTime is how long an unknown object keeps the module from being ready: it may be one that the
+	// operator may not read (H25).
+	readTime = 30 * time.Second
+)
 
 // State is Unhealthy if an object has failed, or is on its way for longer than the deadline, and Progressing if objects
 // are on their way.
@@ -200,7 +202,7 @@ func (h *Health) State(now time.Time) string {
 	for _, o := range h.Unhealthy {
 		lasts := now.Sub(o.Since)
 		switch {
-		case o.State == ObjectFailed, o.State != ObjectUnknown && lasts >= time.Duration(h.DeadlineSeconds)*time.Second:
+		case o.State == ObjectFailed, o.State != ObjectUnknown && lasts >= progressDeadline:
 			return Unhealthy
 		case o.State != ObjectUnknown || lasts < readTime:
 			state = Progressing
