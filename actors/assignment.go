@@ -351,7 +351,7 @@ func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
 	const text = "the chart renders a different manifest each time from the same values, so its release is left as it is"
 	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", d.name, text)})
 	d.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
-	d.program.Metrics.Looped(messages.By(messages.ByChance, "", t.Cause))
+	d.program.Metrics.Loops.WithLabelValues(activation(t.Cause)).Inc()
 }
 
 // queue queues a run after a delay, in place of one that waits already.

@@ -345,7 +345,8 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	next := c.reloads.ended()
 	c.program.Changed.Note("") // modules that are gone, and requests, have waited
 	c.reloads.span.End(nil)
-	c.program.Metrics.Reloaded(c.reloads.cause, c.reloads.began)
+	c.program.Metrics.reloadSeconds.WithLabelValues(activation(c.reloads.cause)).Add(seconds(c.reloads.began))
+	c.program.Metrics.reloads.WithLabelValues(activation(c.reloads.cause)).Inc()
 	log, text := c.log, "converged"
 	if held := c.catalog.Purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"

@@ -177,7 +177,7 @@ func (d *drift) correct(ctx actor.Context) {
 		d.program.Enqueue(ctx, false, t)
 		return
 	}
-	d.program.Metrics.Looped(cause)
+	d.program.Metrics.Loops.WithLabelValues(activation(cause)).Inc()
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	d.delayed.queue(t, delay)
 }

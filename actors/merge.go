@@ -121,7 +121,7 @@ func slowedDown(times int, longest time.Duration) (d time.Duration) {
 // Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
 // intervals.
 func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) {
-	p.Metrics.Looped(c)
+	p.Metrics.Loops.WithLabelValues(activation(c)).Inc()
 	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
 	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "err", chainText(c))
 }

@@ -31,7 +31,7 @@ type Metrics struct {
 
 	// Of what concerns all modules. reloadSeconds and reloads grow together, so their quotient is the mean duration.
 	ConfigRefused, DiscoveryFailed, fallbacks                       prometheus.Counter
-	reloadSeconds, reloads, ReloadRestarts, ReloadsPostponed, loops *prometheus.CounterVec
+	reloadSeconds, reloads, ReloadRestarts, ReloadsPostponed, Loops *prometheus.CounterVec
 	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations. The
 	// names of objects that are absent are labels, in a bounded number: a release has the objects of its chart.
 	runSeconds, helmSeconds                                     *prometheus.SummaryVec
@@ -93,7 +93,7 @@ func (m *Metrics) declareModules() {
 	m.reloads = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.ReloadRestarts = m.counter("reload_restarts_total", "Reloads of all modules that were restarted before they had ended.", "activation")
 	m.ReloadsPostponed = m.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because it had been restarted too often.", "activation")
-	m.loops = m.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, also of corrections of drift that another client undoes; and charts that rendered differently from equal inputs.", "activation")
+	m.Loops = m.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, also of corrections of drift that another client undoes; and charts that rendered differently from equal inputs.", "activation")
 
 	m.runSeconds = m.summary("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.runFailed = m.counter("module_run_errors_total", "Failed module runs.", "module")
@@ -269,15 +269,6 @@ func (m *Metrics) WatchFailed(kind string) { m.watchErrors.WithLabelValues(kind)
 func (m *Metrics) WatchInterrupted(resource, namespace string) {
 	m.interrupted.WithLabelValues(resource, namespace).Inc()
 }
-
-// Reloaded counts a reload that has finished.
-func (m *Metrics) Reloaded(cause messages.Cause, began time.Time) {
-	m.reloadSeconds.WithLabelValues(activation(cause)).Add(seconds(began))
-	m.reloads.WithLabelValues(activation(cause)).Inc()
-}
-
-// Looped counts what was slowed down because it is part of a loop.
-func (m *Metrics) Looped(cause messages.Cause) { m.loops.WithLabelValues(activation(cause)).Inc() }
 
 // HookEnded counts a run of a hook by its outcome, nil for success, as exactly one of success, error
 // and allowed error (I3); every run is timed. binding is the name of the first one that caused the
