@@ -303,7 +303,7 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	const text = "the chart renders a different manifest each time from the same values, so its release is left as it is"
 	m.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", m.name, text)})
 	m.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
-	m.program.Metrics.Converge.Looped(messages.By(messages.ByChance, "", t.Cause))
+	m.program.Metrics.Loops.WithLabelValues(activation(t.Cause)).Inc()
 }
 
 // runLater queues a run after a delay, in place of one that waits already.

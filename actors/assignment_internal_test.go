@@ -71,7 +71,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 			Work: func(*supervisor.Run) (any, error) {
 				close(began)
 				<-forgotten
-				m.program.Metrics.Hooks.Ended("gone", "h", "b", messages.Task{Owner: "gone"}, hooks.Usage{}, nil)
+				m.program.Metrics.HookEnded("gone", "h", "b", messages.Task{Owner: "gone"}, hooks.Usage{}, nil)
 				m.program.Metrics.Reports.Add("gone", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
 				return nil, nil
 			},

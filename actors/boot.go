@@ -95,7 +95,6 @@ func (b *boot) loadFiles(ctx context.Context, p *program) error {
 	if b.templates, err = plan.Sections(b.tree); err != nil || asked != nil {
 		return errors.Join(asked, err)
 	}
-	w.Metrics.Hooks.Loaded("", b.globalHooks)
 	return nil
 }
 

@@ -253,7 +253,7 @@ func (c *config) judge(ctx actor.Context) {
 // refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40). The same reason is logged once,
 // but counted each time.
 func (c *config) refuse(err error) {
-	c.program.Metrics.Converge.ConfigRefused.Inc()
+	c.program.Metrics.ConfigRefused.Inc()
 	if c.refused != nil && c.refused.Error() == err.Error() {
 		return
 	}

@@ -214,7 +214,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Tas
 // an Event; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
-		c.program.Metrics.Converge.DiscoveryFailed.Inc()
+		c.program.Metrics.DiscoveryFailed.Inc()
 		c.discoveryFails = view.DiscoveryFails(a.Err) // those that are enabled stay so
 	}
 	c.program.NoticeFailure(t, a)
@@ -323,7 +323,8 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		return
 	}
 	c.span.End(nil)
-	c.program.Metrics.Converge.Ended(c.cause, c.began)
+	c.program.Metrics.reloadSeconds.WithLabelValues(activation(c.cause)).Add(seconds(c.began))
+	c.program.Metrics.reloads.WithLabelValues(activation(c.cause)).Inc()
 	log, text := c.log, "converged"
 	if held := c.Purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"

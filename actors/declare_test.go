@@ -1,6 +1,8 @@
 package actors_test
 
 import (
+	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,5 +57,20 @@ func TestFamiliesThatAreNotOffered(t *testing.T) {
 	}
 	if snapshots == 0 {
 		t.Error("no metric describes snapshots")
+	}
+}
+
+// A scrape emits only metrics that are declared: another name would end the process.
+func TestStatesAreDeclared(t *testing.T) {
+	source, err := os.ReadFile("metrics_live.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared, emitted := map[string]bool{}, map[string]bool{}
+	for _, m := range regexp.MustCompile(`Name: "(\w+)"|emit\("(\w+)"`).FindAllSubmatch(source, -1) {
+		declared[string(m[1])], emitted[string(m[2])] = true, true
+	}
+	if !maps.Equal(declared, emitted) || len(declared) < 20 {
+		t.Errorf("declared: %v, emitted: %v", declared, emitted)
 	}
 }

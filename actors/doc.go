@@ -40,7 +40,7 @@
 //   - module_objects.go writes an object of kind Module for each module and takes requests from there (J14 to J17);
 //     module_objects_status.go computes what it writes, with the conditions and reasons of Flux, so that kstatus understands
 //     it.
-//   - metrics.go counts (chapter I of the rules): whoever does a thing calls its field of [Metrics]. States are not counted:
+//   - metrics.go counts (chapter I of the rules): whoever does a thing counts it in [Metrics]. States are not counted:
 //     metrics_live.go reads at a scrape what the actors publish. metrics_reports.go holds what hooks report.
 //
 // docs/architecture.md walks through it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,8 +26,6 @@ const (
 	// driftMoment is how long after a run the first look comes: what controllers and
 	// webhooks do to new objects is done by then.
 	driftMoment = 5 * time.Second
-	// driftFirstDelay is that of the first correction that is slowed down.
-	driftFirstDelay = 5 * time.Second
 	// driftPeriod is between two looks at a module: a look costs as many requests as the module has objects, and what
 	// matters at once is noticed by watches.
 	driftPeriod = 5 * time.Minute
@@ -79,7 +77,7 @@ func seeksDrift(p *program) bool {
 }
 
 // driftDelay adds up to a tenth to d, for each module always the same part, so that the looks of
-// all modules are spread over time.
+// all modules are spread over time, and come in an order that is known.
 func driftDelay(module string, d time.Duration) time.Duration {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(module)) // a hash takes everything
@@ -109,7 +107,6 @@ func (d *drift) stop(ctx actor.Context, runs *supervisor.Runs) {
 func (d *drift) forget(ctx actor.Context, runs *supervisor.Runs) {
 	d.stop(ctx, runs)
 	d.driftFound = driftFound{}
-	d.program.Metrics.Modules.ForgetDrift(d.name)
 }
 
 // begin queues a look. A module that runs, or will, looks after that.
@@ -131,33 +128,27 @@ func (d *drift) looked(ctx actor.Context, result any) {
 		return
 	}
 	d.checked, d.failed, d.found = time.Now(), "", found
-	d.program.Metrics.Modules.Drifted(d.name, len(found.Changes))
 	told := found.Changes.Named()
 	d.report(told)
-	switch {
-	case len(told) == 0:
-		if time.Since(d.corrected) >= d.period() { // a look right after it proves nothing
-			d.cause = nil
-		}
-	case d.program.Drift == messages.DriftCorrect:
+	if len(told) > 0 && d.program.Drift == messages.DriftCorrect {
 		d.correct(ctx)
 		return
+	}
+	if len(told) == 0 && time.Since(d.corrected) >= d.period() { // a look right after it proves nothing
+		d.cause = nil
 	}
 	d.lookLater(d.period())
 }
 
 // report logs what was not logged before.
 func (d *drift) report(told []view.DriftedObject) {
-	same := func(a, b view.DriftedObject) bool {
-		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
-	}
-	for _, object := range told {
-		if d.program.Drift == messages.DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
-			d.log.Warn("an object of the module was changed by another client", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
-		}
-	}
 	if len(told) == 0 && len(d.told) > 0 {
 		d.log.Info("the objects of the module are again as it deployed them")
+	}
+	if d.program.Drift == messages.DriftCorrect || !reflect.DeepEqual(told, d.told) {
+		for _, object := range told {
+			d.log.Warn("an object of the module was changed by another client", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
+		}
 	}
 	d.told = told
 }
@@ -169,28 +160,25 @@ func (d *drift) correct(ctx actor.Context) {
 	for _, c := range d.found.Changes {
 		d.correcting = append(d.correcting, c.Object)
 	}
-	cause := messages.Cause{Activation: messages.ByDrift, Detail: describeDrift(d.told)}
+	var names []string
+	for _, object := range d.told {
+		names = append(names, object.String())
+	}
+	cause := messages.Cause{Activation: messages.ByDrift, Detail: messages.Few(1, names)}
 	if d.cause != nil {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
 	d.cause, d.corrected = &cause, time.Now()
-	d.program.Metrics.Modules.DriftCorrected(d.name)
+	d.program.Metrics.DriftCorrected.WithLabelValues(d.name).Inc()
 	t := d.program.NewTask(d.name, messages.RunModule{}, cause)
-	delay := slowedDown(turns(cause), driftFirstDelay, d.period())
+	delay := slowedDown(turns(cause), d.period())
 	if delay == 0 {
 		d.program.Enqueue(ctx, false, t)
 		return
 	}
-	d.program.Metrics.Converge.Looped(cause)
+	d.program.Metrics.Loops.WithLabelValues(activation(cause)).Inc()
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	d.module.runLater(t, delay)
-}
-
-func describeDrift(told []view.DriftedObject) string {
-	if len(told) == 1 {
-		return told[0].String()
-	}
-	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
 // shown is what pages show of the last check.

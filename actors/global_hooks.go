@@ -92,7 +92,6 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	ctx.Send(g.program.PID(monitorsPath), messages.Unwatch{Owner: messages.GlobalHooks})
 	ctx.Send(g.program.PID(schedulePath), messages.StopSchedules{Owner: messages.GlobalHooks})
 	g.program.NameQueues(ctx, msg.Hooks)
-	g.program.Metrics.Hooks.Loaded("", msg.Hooks)
 }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).

@@ -34,20 +34,24 @@ type healer struct {
 	states objectStates
 	seen   atomic.Pointer[objectNews] // what the watches have reported last, until objectsSeen is handled
 	timer  *time.Timer                // for the release that is due first
-	// shown are the releases with objects, by module; replaced, because it is published.
-	shown map[string]shownRelease
 	// assess makes the watches report the health of these objects again.
 	assess func(written []helm.Object)
 }
 
 // releaseState is what the healer stores about the release of a module, from its first run until it is switched off.
 type releaseState struct {
-	objects []helm.Object        // replaced, never changed: it is published
+	shownRelease
 	ends    map[helm.Object]bool // those of objects that end by themselves; true: they have
 	applied time.Time            // when objects became its objects
 	gone    map[helm.Object]bool // reported since Helm has applied them, or since the last heal
 	due     time.Time            // when gone is looked at; zero for never
-	heals   healHistory
+}
+
+// shownRelease is what is shown of it. What it points to is replaced, never changed: it is published.
+type shownRelease struct {
+	objects []helm.Object
+	health  *view.Health
+	heals   map[helm.Object]recentHeals
 }
 
 // healDelay is how long a module waits after a report for others, so that one run heals them
@@ -68,7 +72,7 @@ type healDue struct{}
 func newHealer(ctx context.Context, p *program) *healer {
 	return &healer{
 		program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{},
-		states: objectStates{}, shown: map[string]shownRelease{}, assess: func([]helm.Object) {},
+		states: objectStates{}, assess: func([]helm.Object) {},
 	}
 }
 
@@ -112,8 +116,8 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 			continue
 		}
 		next := time.Now().Add(h.delay())
-		if recent, ok := r.heals[o]; ok && recent.next().After(next) {
-			next = recent.next()
+		if recent := r.heals[o]; recent.last.Add(recent.delay()).After(next) {
+			next = recent.last.Add(recent.delay())
 		}
 		if r.due.IsZero() || next.Before(r.due) { // the others are healed with the one that waits least
 			r.due = next
@@ -139,7 +143,8 @@ func (h *healer) exists(o helm.Object) {
 func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	r := h.releases[msg.Module]
 	if r == nil {
-		r = &releaseState{gone: map[helm.Object]bool{}, heals: healHistory{}}
+		r = &releaseState{gone: map[helm.Object]bool{}}
+		r.heals = map[helm.Object]recentHeals{}
 	}
 	h.disown(msg.Module, r)
 	before := r.objects
@@ -150,7 +155,6 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	for o := range r.ends { // what has just been written may have ended, too
 		r.ends[o] = r.ends[o] || r.gone[o] && !h.program.ReleaseWatch.Present(o)
 	}
-	r.heals.applied(msg.Objects, msg.Wrote)
 	if h.releases[msg.Module] = r; len(msg.Objects) == 0 {
 		delete(h.releases, msg.Module)
 	}
@@ -158,7 +162,9 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 		h.owners[o] = append(h.owners[o], msg.Module)
 	}
 	if msg.Wrote {
-		h.states.doubt(r.objects)
+		for _, o := range r.objects { // they are unknown until they are read again
+			delete(h.states, o)
+		}
 		h.missing(ctx, before, r.objects)
 	}
 	h.report(msg.Module)
@@ -198,7 +204,7 @@ func (h *healer) disown(module string, r *releaseState) {
 	}
 }
 
-// arm starts the timer for the release that is due first, or for the heals that are the first not to count any more.
+// arm starts the timer for the release that is due first.
 func (h *healer) arm(ctx actor.Context) {
 	if h.timer != nil {
 		h.timer.Stop()
@@ -207,9 +213,6 @@ func (h *healer) arm(ctx actor.Context) {
 	for _, r := range h.releases {
 		if !r.due.IsZero() {
 			times = append(times, r.due)
-		}
-		for _, recent := range r.heals {
-			times = append(times, recent.forgotten())
 		}
 	}
 	if len(times) > 0 {
@@ -227,23 +230,14 @@ func (h *healer) healDue(ctx actor.Context) {
 	}
 	enabled, now := *h.program.Enabled.Load(), time.Now()
 	soon := now.Add(h.delay())
-	for name, r := range h.releases {
-		if r.heals.forgetOld(now) {
-			h.report(name)
-		}
-	}
-	if h.states.deleting(now) && !h.program.PromptReleaseWatch {
-		for _, r := range h.releases {
-			if !r.due.IsZero() && !r.due.After(soon) {
-				r.due = soon
-			}
-		}
-		h.arm(ctx)
-		return
-	}
+	waits := h.states.deleting(now) && !h.program.PromptReleaseWatch
 	var due []string
 	for name, r := range h.releases {
-		if !r.due.IsZero() && !r.due.After(soon) {
+		switch {
+		case r.due.IsZero(), r.due.After(soon):
+		case waits:
+			r.due = soon
+		default:
 			r.due, due = time.Time{}, append(due, name)
 		}
 	}
@@ -267,54 +261,50 @@ func (h *healer) healDue(ctx actor.Context) {
 // for a kind that may not be watched, that is unknown: Helm looks.
 func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	var absent []helm.Object
-	for _, o := range r.objects {
+	var names []string
+	for _, o := range slices.SortedFunc(slices.Values(r.objects), compareObjects) {
 		if _, ends := r.ends[o]; r.gone[o] && !ends && !h.program.ReleaseWatch.Exists(o) {
-			absent = append(absent, o)
+			absent, names = append(absent, o), append(names, o.String())
 		}
 	}
 	clear(r.gone)
 	if len(absent) == 0 {
 		return
 	}
-	slices.SortFunc(absent, compareObjects)
-	h.program.Metrics.Modules.Absent(module, absent)
-	cause := messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(absent)}
+	cause := messages.Cause{Activation: messages.ByAbsence, Detail: messages.Few(1, names)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	for _, o := range absent {
-		h.healed(module, r.heals, o)
+		h.program.Metrics.absent.WithLabelValues(module, o.String()).Inc()
+		h.healed(module, r, o)
 	}
-	h.report(module)
+	h.program.Changed.Note(module)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
 }
 
 func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }
 
-func describeObjects(gone []helm.Object) string {
-	if len(gone) == 1 {
-		return gone[0].String()
-	}
-	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
-}
-
 func (h *healer) publish(ctx actor.Context) {
-	status := view.HealerStatus{Objects: len(h.owners)}
+	status, shown := view.HealerStatus{Objects: len(h.owners)}, map[string]shownRelease{}
 	for name, r := range h.releases {
+		shown[name] = r.shownRelease
 		if !r.due.IsZero() {
 			status.Incomplete = append(status.Incomplete, name)
 		}
 	}
 	slices.Sort(status.Incomplete) // a few of hundreds
-	watch, shown := h.program.ReleaseWatch, h.shown
+	watch := h.program.ReleaseWatch
 	h.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
 		s := status
 		s.Releases = map[string]view.ReleaseHealth{}
 		s.Monitored = func() map[string][]view.MonitoredObject { return monitored(shown) }
 		for name, r := range shown {
-			s.Releases[name] = r.ReleaseHealth
+			s.Releases[name] = view.ReleaseHealth{Health: r.health, Contested: contested(r.heals, time.Now())}
 		}
 		if watch != nil {
 			for _, k := range watch.WatchedKinds() {
-				s.Watches = append(s.Watches, view.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
+				if k.Problem != "" {
+					s.Problems = append(s.Problems, k.Resource+": "+k.Problem)
+				}
 			}
 		}
 		return s
@@ -332,48 +322,44 @@ func monitored(shown map[string]shownRelease) map[string][]view.MonitoredObject 
 	return all
 }
 
-// healHistory are the recent heals of a release, by object. An object is contested when another client, or a hook,
+// recentHeals are the heals of an object of a release. It is contested when another client, or a hook,
 // deletes it again after each heal. Its heals then slow down: 5 s, 10 s … up to five minutes after the last one. When
-// it has stayed for a quiet period, earlier heals do not count any more.
-type healHistory map[helm.Object]recentHeals
-
+// it has stayed for a quiet period after that, earlier heals do not count any more.
 type recentHeals struct {
 	times int
-	last  time.Time // when it was healed, or Helm has applied it since
+	last  time.Time
 }
 
 const (
-	// contestedFirstDelay and contestedLongestDelay bound the time between two heals of a contested object.
-	contestedFirstDelay   = 5 * time.Second
+	// contestedLongestDelay bounds the time between two heals of a contested object.
 	contestedLongestDelay = 5 * time.Minute
 	// quietPeriod is how long an object must stay, in addition to the delay of its next heal, until
 	// earlier heals do not count any more.
 	quietPeriod = time.Minute
 )
 
-func (l recentHeals) contested() bool { return l.times > allowedTurns }
-
 func (l recentHeals) delay() time.Duration {
-	return slowedDown(l.times, contestedFirstDelay, contestedLongestDelay)
+	return slowedDown(l.times, contestedLongestDelay)
 }
 
-// next is the earliest time of the next heal.
-func (l recentHeals) next() time.Time { return l.last.Add(l.delay()) }
-
-// forgotten is when it does not count any more.
-func (l recentHeals) forgotten() time.Time { return l.next().Add(quietPeriod) }
+func (l recentHeals) count(now time.Time) bool {
+	return now.Before(l.last.Add(l.delay() + quietPeriod))
+}
 
 // sentence says that an object is contested.
-func (h healHistory) sentence(o helm.Object) string {
-	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, h[o].times)
+func (l recentHeals) sentence(o helm.Object) string {
+	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, l.times)
 }
 
 // healed is called when a run is queued that heals an object.
-func (h *healer) healed(module string, history healHistory, o helm.Object) {
-	recent := recentHeals{history[o].times + 1, time.Now()}
-	history[o] = recent
-	if recent.contested() {
-		text := history.sentence(o)
+func (h *healer) healed(module string, r *releaseState, o helm.Object) {
+	now := time.Now()
+	r.heals = maps.Clone(r.heals)
+	maps.DeleteFunc(r.heals, func(_ helm.Object, l recentHeals) bool { return !l.count(now) })
+	recent := recentHeals{r.heals[o].times + 1, now}
+	r.heals[o] = recent
+	if recent.times > allowedTurns {
+		text := recent.sentence(o)
 		h.log.Warn("something else undoes each heal of a release: heals are slowed down",
 			"module", module, "contested", text, "next", recent.delay())
 		text = fmt.Sprintf("module %s: %s; it is healed at growing intervals", module, text)
@@ -381,30 +367,11 @@ func (h *healer) healed(module string, history healHistory, o helm.Object) {
 	}
 }
 
-// applied drops what is no part of the release any more; the others must stay from now on.
-func (h healHistory) applied(release []helm.Object, wrote bool) {
-	for o, recent := range h {
-		switch {
-		case !slices.Contains(release, o):
-			delete(h, o)
-		case wrote:
-			h[o] = recentHeals{recent.times, time.Now()}
-		}
-	}
-}
-
-// forgetOld drops the heals of objects that have stayed, and reports whether there were some.
-func (h healHistory) forgetOld(now time.Time) bool {
-	before := len(h)
-	maps.DeleteFunc(h, func(_ helm.Object, l recentHeals) bool { return !now.Before(l.forgotten()) })
-	return len(h) < before
-}
-
 // contested has a sentence for each contested object.
-func (h healHistory) contested() (all []string) {
-	for _, o := range slices.SortedFunc(maps.Keys(h), compareObjects) {
-		if h[o].contested() {
-			all = append(all, h.sentence(o))
+func contested(heals map[helm.Object]recentHeals, now time.Time) (all []string) {
+	for _, o := range slices.SortedFunc(maps.Keys(heals), compareObjects) {
+		if l := heals[o]; l.times > allowedTurns && l.count(now) {
+			all = append(all, l.sentence(o))
 		}
 	}
 	return all

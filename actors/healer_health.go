@@ -26,18 +26,8 @@ type (
 	objectsSeen struct{}
 )
 
-// shownRelease is what is shown of a release.
-type shownRelease struct {
-	objects []helm.Object
-	view.ReleaseHealth
-}
-
-const (
-	// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
-	shownUnhealthy = 20
-	// progressDeadline is the time after which an object that is in progress is a problem (H25): that of Deployments.
-	progressDeadline = 10 * time.Minute
-)
+// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
+const shownUnhealthy = 20
 
 // objectStates has the health of all objects of releases that were read.
 type objectStates map[helm.Object]assessed
@@ -45,8 +35,7 @@ type objectStates map[helm.Object]assessed
 // assessed is the health of an object.
 type assessed struct {
 	helm.Health
-	since   time.Time // it is in this state, as far as this process has seen
-	doubted bool      // Helm has written it since
+	since time.Time // it is in this state, as far as this process has seen
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
@@ -54,9 +43,6 @@ func (w objectStates) learn(o helm.Object, health helm.Health, now time.Time) {
 	old := w[o]
 	if old.State == health.State {
 		now = old.since
-	}
-	if health.Images == "" {
-		health.Images = old.Images
 	}
 	w[o] = assessed{Health: health, since: now}
 }
@@ -74,29 +60,16 @@ func (w objectStates) deleting(now time.Time) bool {
 	return false
 }
 
-// doubt has objects unknown until they are read again: Helm has just written them.
-func (w objectStates) doubt(written []helm.Object) {
-	for _, o := range written {
-		if known, ok := w[o]; ok {
-			known.doubted = true
-			w[o] = known
-		}
-	}
-}
-
-// forget is called when an object is gone. If a release still has it, it counts as unknown.
-func (w objectStates) forget(o helm.Object) { delete(w, o) }
-
 // of sums up the health of the objects of a release, which was applied at that time.
 func (w objectStates) of(objects []helm.Object, applied time.Time) *view.Health {
 	if len(objects) == 0 {
 		return nil
 	}
-	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(progressDeadline.Seconds())}
+	sum := &view.Health{Objects: len(objects)}
 	for _, o := range objects {
 		known := w[o]
 		sum.Images = append(sum.Images, strings.Fields(known.Images)...)
-		if known.State == "" || known.doubted {
+		if known.State == "" {
 			known = assessed{Health: helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, since: applied}
 		}
 		switch known.State {
@@ -151,7 +124,7 @@ func (h *healer) objectsSeen(ctx actor.Context) {
 	modules := map[string]bool{}
 	for _, news := range slices.Backward(seen) {
 		if news.gone {
-			h.states.forget(news.object)
+			delete(h.states, news.object) // if a release still has it, it counts as unknown
 			h.objectGone(ctx, news.object)
 		} else {
 			h.states.learn(news.object, news.health, time.Now())
@@ -164,23 +137,16 @@ func (h *healer) objectsSeen(ctx actor.Context) {
 	h.report(slices.Collect(maps.Keys(modules))...)
 }
 
-// report sums up how the objects of releases are doing, and which are contested, for all that show it.
+// report sums up how the objects of releases are doing, for all that show it.
 func (h *healer) report(modules ...string) {
-	shown := maps.Clone(h.shown)
 	for _, name := range modules {
-		var now shownRelease
-		if r := h.releases[name]; r != nil {
-			now.objects, now.Contested = r.objects, r.heals.contested()
-			if h.program.ReleaseWatch != nil {
-				now.Health = h.states.of(r.standing(), r.applied)
-			}
+		r := h.releases[name]
+		if r == nil || h.program.ReleaseWatch == nil {
+			continue
 		}
-		if !reflect.DeepEqual(now.ReleaseHealth, h.shown[name].ReleaseHealth) {
+		if now := h.states.of(r.standing(), r.applied); !reflect.DeepEqual(now, r.health) {
+			r.health = now
 			h.program.Changed.Note(name)
 		}
-		if shown[name] = now; len(now.objects) == 0 {
-			delete(shown, name)
-		}
 	}
-	h.shown = shown
 }

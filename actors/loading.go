@@ -72,7 +72,6 @@ func (m *module) load(ctx actor.Context) {
 			found, _ := result.([]hooks.Hook)
 			m.hooks, m.loaded, failed = found, true, nil
 			p.NameQueues(ctx, found) // before a task for one of these can come (F1)
-			p.Metrics.Hooks.Loaded(m.name, found)
 		},
 		Failed: func(a supervisor.Attempt) { failed = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {

@@ -89,7 +89,7 @@ func (s *Shared) relieved(task messages.Task, w messages.RunHook) messages.RunHo
 	}
 	if dropped := len(w.Triggers) - len(kept); dropped > 0 {
 		const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
-		s.Metrics.Queues.Overflowed(task.Queue, w.Hook)
+		s.Metrics.Overflows.WithLabelValues(task.Queue, w.Hook).Inc()
 		s.Log.Warn(what, "owner", task.Owner, "hook", w.Hook, "queue", task.Queue, "events", dropped)
 		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", w.Hook, task.Queue, what)})
 	}
@@ -147,14 +147,23 @@ func turns(c messages.Cause) int {
 
 // loopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
-func loopDelay(c messages.Cause) time.Duration {
-	return slowedDown(turns(c), 5*time.Second, 30*time.Second)
+func loopDelay(c messages.Cause) time.Duration { return slowedDown(turns(c), 30*time.Second) }
+
+// slowedDown is the delay of what was done a number of times: none for allowedTurns, then 5 s,
+// and twice as long each time, up to longest.
+func slowedDown(times int, longest time.Duration) (d time.Duration) {
+	for range times - allowedTurns {
+		if d = min(max(2*d, 5*time.Second), longest); d == longest {
+			break
+		}
+	}
+	return d
 }
 
 // Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
 // intervals.
 func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) {
-	p.Metrics.Converge.Looped(c)
+	p.Metrics.Loops.WithLabelValues(activation(c)).Inc()
 	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
 	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "err", chainText(c))
 }
@@ -171,20 +180,4 @@ func chainText(c messages.Cause) string {
 		links = append(links, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(links, " ← ")
-}
-
-// slowedDown is the delay of what was done a number of times: none for AllowedTurns, then first,
-// and twice as long each time, up to longest.
-func slowedDown(times int, first, longest time.Duration) time.Duration {
-	over := times - allowedTurns
-	if over <= 0 {
-		return 0
-	}
-	d := first
-	for range over - 1 {
-		if d *= 2; d >= longest {
-			return longest
-		}
-	}
-	return min(d, longest)
 }

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,10 +17,6 @@ import (
 // a number that grows without end would take the memory of the operator, and that of Prometheus.
 const maxSeries = 1000
 
-// maxConflicts bounds how many metrics of a run that cannot be shown are named in its error: all of
-// them may be such, and the error is kept with the task and shown on pages.
-const maxConflicts = 100
-
 // hookReports are the series that hooks report through METRICS_PATH (I6, I7), and the Prometheus
 // collector of /metrics/hooks. Runs of several hooks end at the same time; a scrape sees all of a run or nothing.
 type hookReports struct {
@@ -30,17 +25,14 @@ type hookReports struct {
 	reserved string // prefix of the operator's own metrics
 	dropped  *prometheus.CounterVec
 	mu       sync.Mutex
-	now      map[reporter]*reported // guarded by mu
+	now      map[reporter]reported // guarded by mu
 }
 
 // reporter is a hook that reports metrics; module is empty for global ones.
 type reporter struct{ module, hook string }
 
 // reported are the series of one hook.
-type reported struct {
-	series map[seriesKey]series
-	told   bool // the caller of Add has learned that series were dropped
-}
+type reported map[seriesKey]series
 
 // seriesKey identifies a series of a hook: the name of the metric, and its labels as text.
 type seriesKey struct{ name, labels string }
@@ -59,37 +51,24 @@ type series struct {
 	buckets map[float64]uint64
 }
 
-// family is what all series of a name must have in common: the registry leaves out those that have
-// another type, and reports an error.
-type family struct {
-	action hooks.MetricAction
-	labels []string // the union; not sorted
-}
-
-func newReports(d *declared) *hookReports {
+func newReports(m *Metrics) *hookReports {
 	return &hookReports{
-		Limit: maxSeries, reserved: d.prefix, now: map[reporter]*reported{},
-		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
+		Limit: maxSeries, reserved: m.prefix, now: map[reporter]reported{},
+		dropped: m.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
 	}
 }
 
-// families are the common properties of all series, by name. If two hooks introduce one name with
+// actions are those of all series, by name, which decide their types: the registry leaves out series that have another
+// type, and reports an error. If two hooks introduce one name with
 // different types at the same moment, the type that comes first in the alphabet wins, so that each
 // scrape decides the same.
-func families(now map[reporter]*reported) map[string]family {
-	all := map[string]family{}
+func actions(now map[reporter]reported) map[string]hooks.MetricAction {
+	all := map[string]hooks.MetricAction{}
 	for _, own := range now {
-		for key, s := range own.series {
-			f, ok := all[key.name]
-			if !ok || s.action < f.action {
-				f.action = s.action
+		for key, s := range own {
+			if action, ok := all[key.name]; !ok || s.action < action {
+				all[key.name] = s.action
 			}
-			for label := range s.labels {
-				if !slices.Contains(f.labels, label) {
-					f.labels = append(f.labels, label)
-				}
-			}
-			all[key.name] = f
 		}
 	}
 	return all
@@ -97,57 +76,45 @@ func families(now map[reporter]*reported) map[string]family {
 
 // Check refuses what could not be shown together with what exists: a run whose metrics are refused
 // has no effect at all (X27). It reserves nothing. Two hooks that introduce one name at the same
-// moment may both pass, which families and Collect resolve at each scrape.
-func (r *hookReports) Check(reported []hooks.Metric) error {
-	if len(reported) == 0 {
+// moment may both pass, which actions and Collect resolve at each scrape.
+func (r *hookReports) Check(written []hooks.Metric) error {
+	if len(written) == 0 {
 		return nil
 	}
 	r.mu.Lock()
-	shown := families(r.now)
+	known := actions(r.now)
 	r.mu.Unlock()
-	now := map[string]hooks.MetricAction{} // of this run
-	// What is shown wins over what this run has brought: a metric that is refused was not added.
-	known := func(name string) hooks.MetricAction {
-		if f, ok := shown[name]; ok {
-			return f.action
-		}
-		return now[name]
-	}
-	var errs []error
-	for _, m := range reported {
+	for _, m := range written {
 		if m.Action == hooks.ActionExpire { // it has a group, and no name
 			continue
 		}
 		if err := r.conflict(m, known); err != nil {
-			if errs = append(errs, fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err)); len(errs) == maxConflicts {
-				return errors.Join(append(errs, errors.New("there may be more problems; fix these first"))...)
-			}
-			continue
+			return fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err)
 		}
-		now[m.Name] = m.Action
+		known[m.Name] = m.Action
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // conflict says why a metric cannot be on one page with those that are known: the registry would
-// leave one of them out. known returns the action of a name, empty for a new one. Names of the
+// leave one of them out. Names of the
 // operator and of the Go client are refused even while they have no series.
-func (r *hookReports) conflict(m hooks.Metric, known func(name string) hooks.MetricAction) error {
+func (r *hookReports) conflict(m hooks.Metric, known map[string]hooks.MetricAction) error {
 	for _, reserved := range []string{r.reserved, "go_", "process_"} {
 		if strings.HasPrefix(m.Name, reserved) {
 			return fmt.Errorf("names that begin with %s belong to the operator; rename the metric", reserved)
 		}
 	}
-	if is := known(m.Name); is != "" && is != m.Action {
+	if is := known[m.Name]; is != "" && is != m.Action {
 		return fmt.Errorf("action %q conflicts with %q, which was used for this name before", m.Action, is)
 	}
 	// A histogram x has the series x_bucket, x_sum and x_count in the text of a page. No metric may
 	// have such a name, whichever of the two comes first.
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known(base) == hooks.ActionObserve {
+		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known[base] == hooks.ActionObserve {
 			return fmt.Errorf("the histogram %s has a series of this name; rename the metric", base)
 		}
-		if m.Action == hooks.ActionObserve && known(m.Name+suffix) != "" {
+		if m.Action == hooks.ActionObserve && known[m.Name+suffix] != "" {
 			return fmt.Errorf("a histogram has a series %s, and there is a metric of this name; rename the metric", m.Name+suffix)
 		}
 	}
@@ -156,8 +123,7 @@ func (r *hookReports) conflict(m hooks.Metric, known func(name string) hooks.Met
 
 // Add shows what one run of a hook wrote. Series of a group that the run mentions and does not
 // report again vanish; groups belong to the hook (I7). New series beyond the limit are dropped and
-// counted. It returns how many, but only the first time for a hook, so that the caller logs it
-// once. It is called after the result of the run was committed, so it refuses nothing.
+// counted; it returns how many. It is called after the result of the run was committed, so it refuses nothing.
 func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
 	if len(written) == 0 {
 		return 0
@@ -165,18 +131,12 @@ func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped i
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	who := reporter{messages.ModuleOf(owner), hook}
-	own := r.now[who]
-	if own == nil {
-		own = &reported{series: map[seriesKey]series{}}
-		r.now[who] = own
+	if r.now[who] == nil {
+		r.now[who] = reported{}
 	}
-	if dropped = own.add(who, written, r.Limit); dropped > 0 {
+	if dropped = r.now[who].add(who, written, r.Limit); dropped > 0 {
 		r.dropped.WithLabelValues(who.module, hook).Add(float64(dropped))
 	}
-	if own.told {
-		return 0
-	}
-	own.told = dropped > 0
 	return dropped
 }
 
@@ -185,22 +145,22 @@ func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped i
 func (r *hookReports) forget(gone func(reporter) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.now, func(who reporter, _ *reported) bool { return gone(who) })
+	maps.DeleteFunc(r.now, func(who reporter, _ reported) bool { return gone(who) })
 }
 
 // add takes over what one run of the hook has written. Groups that the run mentions are emptied
 // first, so they begin with counters at zero and make room for new series. The limit never takes
 // away what is shown: only values for new series, or more buckets, are dropped.
-func (own *reported) add(who reporter, written []hooks.Metric, limit int) (dropped int) {
+func (own reported) add(who reporter, written []hooks.Metric, limit int) (dropped int) {
 	groups := map[string]bool{}
 	for _, m := range written {
 		if m.Group != "" {
 			groups[m.Group] = true
 		}
 	}
-	maps.DeleteFunc(own.series, func(_ seriesKey, s series) bool { return groups[s.group] })
+	maps.DeleteFunc(own, func(_ seriesKey, s series) bool { return groups[s.group] })
 	count := 0
-	for _, s := range own.series {
+	for _, s := range own {
 		count += s.size()
 	}
 	for _, m := range written {
@@ -209,7 +169,7 @@ func (own *reported) add(who reporter, written []hooks.Metric, limit int) (dropp
 		}
 		labels := who.label(m.Labels)
 		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // fmt prints maps in the order of their keys
-		before, known := own.series[key]
+		before, known := own[key]
 		if !known {
 			before = series{action: m.Action, labels: labels}
 		}
@@ -222,7 +182,7 @@ func (own *reported) add(who reporter, written []hooks.Metric, limit int) (dropp
 			dropped++
 			continue
 		}
-		own.series[key] = after
+		own[key] = after
 		count += more
 	}
 	return dropped
@@ -280,46 +240,34 @@ func (s series) and(m hooks.Metric) series {
 // an unchecked collector, whose consistency Check and Collect must see to.
 func (r *hookReports) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
-// all series of a name have the same. A series whose type is not that of its name is left out.
+// Collect implements prometheus.Collector. A series whose type is not that of its name is left out.
 func (r *hookReports) Collect(out chan<- prometheus.Metric) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all, descriptions := families(r.now), map[string]*prometheus.Desc{}
-	for name, f := range all {
-		slices.Sort(f.labels)
-		descriptions[name] = prometheus.NewDesc(name, "Reported by a hook.", f.labels, nil)
-	}
+	all := actions(r.now)
 	for who, own := range r.now {
-		for key, s := range own.series {
+		for key, s := range own {
 			// A global hook may report in the name of a module; the module's hook of its name wins.
 			other := reporter{s.labels["module"], who.hook}
-			taken := false
-			if of := r.now[other]; of != nil {
-				_, taken = of.series[key]
-			}
-			if s.action == all[key.name].action && (other == who || !taken) {
-				out <- s.metric(descriptions[key.name], all[key.name].labels)
+			_, taken := r.now[other][key]
+			if s.action == all[key.name] && (other == who || !taken) {
+				out <- s.metric(key.name)
 			}
 		}
 	}
 }
 
-// metric is the series with a value for each of labels, which are those of desc.
-func (s series) metric(desc *prometheus.Desc, labels []string) prometheus.Metric {
-	given := make([]string, len(labels))
-	for i, name := range labels {
-		given[i] = s.labels[name]
-	}
-	var m prometheus.Metric
+// metric is the series as the registry takes it.
+func (s series) metric(name string) (m prometheus.Metric) {
 	var err error
+	desc := prometheus.NewDesc(name, "Reported by a hook.", nil, s.labels)
 	switch s.action {
 	case hooks.ActionAdd:
-		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value, given...)
+		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value)
 	case hooks.ActionObserve:
-		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, s.buckets, given...)
+		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, s.buckets)
 	default:
-		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value, given...)
+		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value)
 	}
 	if err != nil { // the scrape shows it; names and labels were checked when the hook wrote them
 		return prometheus.NewInvalidMetric(desc, err)

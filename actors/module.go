@@ -245,7 +245,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 
 // countFailure counts a failed attempt at a run or a delete; the phase says which.
 func (m *module) countFailure(supervisor.Attempt) {
-	m.program.Metrics.Modules.Failed(m.name, m.phase)
+	m.program.Metrics.ModuleFailed(m.name, m.phase)
 }
 
 // patches implements applier: the section checks that a hook of a module touches nothing else (D20).

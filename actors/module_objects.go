@@ -2,13 +2,13 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/addons"
 	"addon-operator/kube"
@@ -27,21 +27,20 @@ import (
 type moduleObjects struct {
 	program *program
 	ctx     context.Context // ends with the program
+	wake    func()          // has what is noted compared
 
 	seen   map[string]kube.ModuleObject // as the watch, or the answer to a write, has shown them
 	listed bool                         // seen is complete: before that, an object that is not in it may exist
 	// wrote are the statuses that were written last, by module.
 	wrote map[string]wroteStatus
-	// requested are runs that people have requested, by module, until one that began later has ended.
-	requested map[string]time.Time
 	// handled are the last requests that were acted on, also while their status cannot be written (J16).
 	handled map[string]handledRequests
 	// later is when an object is tried again that could not be written; failed counts errors in a row.
 	later     map[string]time.Time
 	failed    int
-	suspended map[string]bool // by spec.suspend, as converge knows it
-	told      string          // why objects are not written, as it was logged
-	pause     time.Time       // no attempt before; zero for none
+	suspended map[string]bool     // by spec.suspend, as converge knows it
+	told      metav1.StatusReason // why objects are not written, as it was logged
+	pause     time.Time           // no attempt before; zero for none
 }
 
 // wroteStatus is a status that was written, and what the API server has stored of it. They differ
@@ -75,7 +74,7 @@ const (
 // New makes the actor; suspended are the modules that were suspended when the operator read them at the start.
 func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) actor.Actor {
 	return &moduleObjects{
-		program: p, ctx: ctx, seen: map[string]kube.ModuleObject{}, wrote: map[string]wroteStatus{}, requested: map[string]time.Time{},
+		program: p, ctx: ctx, seen: map[string]kube.ModuleObject{}, wrote: map[string]wroteStatus{},
 		handled: map[string]handledRequests{}, later: map[string]time.Time{},
 		suspended: maps.Clone(suspended),
 	}
@@ -89,7 +88,7 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 	case modulesSeen:
 		o.learn(ctx, msg.news)
 	case objectsDue:
-		due := o.program.Changed.Take(o.wake(ctx.Self()))
+		due := o.program.Changed.Take(o.wake)
 		o.compare(ctx, func(name string) bool { return due.All || due.Names[name] })
 	case lookAtObjects:
 		o.program.Changed.Note("")
@@ -100,14 +99,10 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 }
 
 func (o *moduleObjects) begin(self *actor.PID) {
-	o.program.Changed.Take(o.wake(self))
+	o.wake = func() { o.send(self, objectsDue{}) }
+	o.program.Changed.Take(o.wake)
 	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { o.send(self, modulesSeen{news}) })
 	o.lookLater(self)
-}
-
-// wake has what is noted compared.
-func (o *moduleObjects) wake(self *actor.PID) func() {
-	return func() { o.send(self, objectsDue{}) }
 }
 
 func (o *moduleObjects) lookLater(self *actor.PID) {
@@ -169,15 +164,11 @@ func (o *moduleObjects) tellSuspended(ctx actor.Context) {
 
 // tellAbsent logs once why there are no objects.
 func (o *moduleObjects) tellAbsent(err error) {
-	why := "forbidden"
-	if apierrors.IsNotFound(err) {
-		why = "missing"
-	}
+	why := apierrors.ReasonForError(err)
 	if o.told == why {
 		return
 	}
-	o.told = why
-	if why == "missing" {
+	if o.told = why; apierrors.IsNotFound(err) {
 		o.program.Log.Info("the kind Module does not exist in the cluster, so the state of modules is not shown in objects; to enable this, apply module-crd.yaml of the chart")
 		return
 	}
@@ -225,20 +216,15 @@ func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 	}
 }
 
-// noKind is that an object cannot be created because its kind is not served.
-type noKind struct{ error }
-
-// Unwrap returns the cause.
-func (e noKind) Unwrap() error { return e.error }
-
 // goesOn reports whether the other objects are written after an error with one. What refuses a
 // single object, such as a webhook or a quota, must not delay the others. Without the kind or the
 // rights, or when nothing can be written, all wait.
 func (o *moduleObjects) goesOn(name string, err error) bool {
+	_, exists := o.seen[name]
 	switch {
 	case o.ctx.Err() != nil:
 		return true // the loop looks
-	case errors.As(err, new(noKind)):
+	case apierrors.IsNotFound(err) && !exists: // it cannot be created, because its kind is not served
 		o.tellAbsent(err)
 		o.pause = time.Now().Add(objectsLook)
 		return false
@@ -322,12 +308,18 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	}
 	if !exists {
 		var err error
-		if object, err = o.create(ctx, m.Name); err != nil {
+		if object, err = o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name]); err != nil {
 			return err
 		}
+		o.keep(ctx, object, object)
 	}
-	o.request(ctx, &object, m)
-	if early && handled(object) == handled(o.seen[m.Name]) {
+	if o.request(ctx, &object, m) {
+		o.program.Changed.Note(m.Name) // what comes of it is shown in a moment
+		return nil
+	}
+	if handled(object) != handled(o.seen[m.Name]) {
+		object.Status.LastRun = nil // a run that was requested is news, also if it has changed nothing
+	} else if early {
 		return nil
 	}
 	// What spec asks for is observed when the module does it.
@@ -335,7 +327,7 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	if object.Suspend != (m.Maintenance == values.Suspended) {
 		observed.Generation = object.Status.ObservedGeneration
 	}
-	m.Gone, m.Requested = m.Off == gone && !object.Ours, o.runs(m)
+	m.Gone = m.Off == gone && !object.Ours
 	if purgeHeld(converge, m.Name) {
 		m.PurgeHeld = converge.HeldPurge
 	}
@@ -371,18 +363,6 @@ func (o *moduleObjects) isEarly(m view.Module, object kube.ModuleObject, converg
 	return began
 }
 
-// create creates the object of a module.
-func (o *moduleObjects) create(ctx actor.Context, module string) (kube.ModuleObject, error) {
-	created, err := o.program.ModuleObjects.Create(o.ctx, module, o.suspended[module])
-	switch {
-	case apierrors.IsNotFound(err):
-		return created, noKind{err}
-	case err == nil:
-		o.keep(ctx, created, created)
-	}
-	return created, err
-}
-
 // handled are the requests that the status of an object repeats.
 func handled(object kube.ModuleObject) handledRequests {
 	return handledRequests{object.Status.LastHandledRequestedAt, object.Status.LastHandledRetryRequestedAt}
@@ -403,10 +383,10 @@ func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
 // request does once what people have requested of a module by annotations (J16). A request to a
 // suspended module waits; others are served in every phase, because what a person wants to have retried may be what keeps
 // the first converge from its end. The values that were handled are kept in memory, too: their status may not be writable,
-// and the request must not be repeated then.
-func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
+// and the request must not be repeated then. It reports whether a run was queued.
+func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) (queued bool) {
 	if object.Suspend || m.Maintenance == values.Suspended {
-		return
+		return false
 	}
 	run, retry := object.RequestedAt, object.RetryRequestedAt
 	done := o.handled[m.Name]
@@ -427,7 +407,7 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 		case fails:
 			ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
 		default:
-			o.requested[m.Name] = time.Now()
+			queued = true
 			o.program.Enqueue(ctx, false, o.program.NewTask(m.Name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand, Detail: "requestedAt " + run}))
 		}
 	}
@@ -437,15 +417,5 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 		ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
 		ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
 	}
-}
-
-// runs reports whether a run that a person has requested has not ended. A run that began before the
-// request does not count.
-func (o *moduleObjects) runs(m view.Module) bool {
-	at, waits := o.requested[m.Name]
-	if waits && (!m.Enabled || m.LastRun != nil && !m.LastRun.Began.Before(at) && m.Phase == view.Ready) {
-		delete(o.requested, m.Name)
-		return false
-	}
-	return waits
+	return queued
 }

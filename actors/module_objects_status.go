@@ -78,21 +78,18 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 	v := b.verdict()
 	isReady, reconciling, stalled := ready(v)
 	b.set(&s, Ready, isReady, v)
-	b.set(&s, Reconciling, yes(reconciling), v)
-	b.set(&s, Stalled, yes(stalled), v)
+	b.set(&s, Reconciling, reconciling, v)
+	b.set(&s, Stalled, stalled, v)
 	return s
 }
 
 // own are the conditions that the operator writes; conditions of other writers are not applied, so
 // they stay as they are. It returns a copy, because builder.set writes into it, and the object may
 // be in use elsewhere.
-func own(all []metav1.Condition) (ours []metav1.Condition) {
-	for _, c := range all {
-		if slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type) {
-			ours = append(ours, c)
-		}
-	}
-	return ours
+func own(all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool {
+		return !slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type)
+	})
 }
 
 // builder makes the parts of a status. Texts from outside of this package go through text or name,
@@ -114,14 +111,6 @@ func (b builder) set(s *kube.ModuleStatus, condition string, status metav1.Condi
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
-// yes is a condition that is never Unknown.
-func yes(is bool) metav1.ConditionStatus {
-	if is {
-		return metav1.ConditionTrue
-	}
-	return metav1.ConditionFalse
-}
-
 // second is a time as the JSON of an object has it: in UTC, without fractions.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
@@ -140,18 +129,19 @@ func (b builder) verdict() view.Verdict {
 // ready is a verdict in the words of conditions (kstatus). At most one of reconciling and stalled is set: reconciling
 // says that waiting may be enough, stalled that a person has to act. Both are unset when the module is as it should be,
 // or suspended.
-func ready(v view.Verdict) (ready metav1.ConditionStatus, reconciling, stalled bool) {
+func ready(v view.Verdict) (ready, reconciling, stalled metav1.ConditionStatus) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	switch v.Reason {
 	case view.Succeeded, view.Off:
-		return metav1.ConditionTrue, false, false
+		return yes, no, no
 	case view.BySuspend:
-		return metav1.ConditionFalse, false, false
+		return no, no, no
 	case view.InProgress, view.ChangePending:
-		return metav1.ConditionUnknown, true, false
+		return metav1.ConditionUnknown, yes, no
 	case view.ProgressingWithRetry, view.HookHangs:
-		return metav1.ConditionFalse, true, false
+		return no, yes, no
 	}
-	return metav1.ConditionFalse, false, true
+	return no, no, yes
 }
 
 func (b builder) lastRun() *kube.ModuleLastRun {

@@ -121,7 +121,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
 	}
 	if b.Filter != nil {
-		spec.Filter = m.program.Metrics.Bindings.Filter(key, b)
+		spec.Filter = m.program.Metrics.Filter(key, b)
 	}
 	m.started++
 	instance := m.started

@@ -41,7 +41,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := m.watches[msg.Watch]
 	switch {
 	case mon == nil:
-		m.program.Metrics.Bindings.Missing(msg.Watch)
+		m.program.Metrics.EventMissed(msg.Watch)
 	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
 		if mon.hold(msg) {
@@ -49,7 +49,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 		}
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, mon, msg)
-		m.program.Metrics.Bindings.Queued(msg.Watch, mon.binding, msg.Arrived)
+		m.program.Metrics.eventSeconds.WithLabelValues(watchLabels(msg.Watch, mon.binding)...).Observe(seconds(msg.Arrived))
 		mon.seen = msg.Seq
 	}
 }

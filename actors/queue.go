@@ -68,7 +68,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 		action = addFirst
 	}
 	if len(msg.Tasks) > 0 {
-		defer q.program.Metrics.Queues.Acted(q.name, action, now)
+		defer func() { q.program.Metrics.actions.WithLabelValues(q.name, action).Observe(seconds(now)) }()
 	}
 	for i := range msg.Tasks {
 		t := msg.Tasks[i]
@@ -160,8 +160,8 @@ func (q *queue) next(ctx actor.Context) {
 		q.line = slices.Delete(q.line, 0, 1)
 	}
 	q.head = &head{Task: first, since: now}
-	q.program.Metrics.Queues.Acted(q.name, removeFirst, now)
-	q.program.Metrics.Queues.TaskStarted(first)
+	q.program.Metrics.actions.WithLabelValues(q.name, removeFirst).Observe(seconds(now))
+	q.program.Metrics.TaskStarted(first)
 	ctx.Request(q.program.Owner(first.Owner), messages.ExecuteTask{Task: first})
 }
 

@@ -56,7 +56,7 @@ func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 
 // postpone notes and reports a reload that follows the one in progress.
 func (c *converge) postpone(cause messages.Cause) {
-	c.program.Metrics.Converge.Postponed(cause)
+	c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
 	if c.restarts == maxRestarts { // it is logged until a reload ends with nothing postponed
 		c.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", c.restarts, "cause", cause)
 		c.restarts++
@@ -97,7 +97,7 @@ func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	}
 	c.restarts++
 	c.postponed = nil // it is the next one
-	c.program.Metrics.Converge.Restarted(cause)
+	c.program.Metrics.ReloadRestarts.WithLabelValues(activation(cause)).Inc()
 	c.become(overtaken)
 	c.program.Enqueue(ctx, true, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }

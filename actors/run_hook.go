@@ -325,7 +325,7 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 	outcome := errors.New("bug: it panicked") // until it returns
 	defer func() {
 		if outcome == nil || h.run.Context().Err() == nil {
-			h.job.Metrics.Hooks.Ended(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
+			h.job.Metrics.HookEnded(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
 		}
 	}()
 	outcome = h.runAndApply(prepared, binding, triggers, &used, e)

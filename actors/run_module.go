@@ -88,7 +88,7 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
-		j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+		j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 		return result, nil
 	}
 	j.Known.Changed = false
@@ -96,7 +96,7 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	result.Changed = j.Known.Changed && j.Known.Own.Checksum() != rendered
-	j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+	j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	return result, nil
 }
 
@@ -216,7 +216,7 @@ func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched b
 	}
 	began := time.Now()
 	outcome, err = j.upgrade(run)
-	j.Metrics.Helm.Ran(j.Owner, j.Task.Cause, began)
+	j.Metrics.helmSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	if err != nil {
 		return outcome, false, err
 	}
@@ -274,7 +274,7 @@ func (j moduleJob) upgrade(run *supervisor.Run) (helm.Outcome, error) {
 		return outcome, j.failed(run, err)
 	}
 	if len(outcome.Healed) > 0 {
-		j.Metrics.Modules.Redeployed(j.Owner)
+		j.Metrics.Redeployed.WithLabelValues(j.Owner).Inc()
 	}
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
 	applied := releaseApplied{j.Owner, outcome.Objects, outcome.Ends, wrote}
@@ -290,7 +290,7 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 	_, s := j.span(run, "helm "+string(o))
 	return func(err error) {
 		s.End(err)
-		j.Metrics.Helm.Operated(j.Task.Cause, o, began)
+		j.Metrics.Operated(j.Task.Cause, o, began)
 	}
 }
 

@@ -46,7 +46,7 @@ type Snapshots struct {
 	Bindings []BindingSnapshot
 	// Waiting says which binding cannot be complete for now, and why; empty when all are complete.
 	Waiting string
-	Err    error
+	Err     error
 }
 
 // BindingSnapshot is one binding's part of [Snapshots].

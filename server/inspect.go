@@ -107,17 +107,11 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 // addProblems adds to each hook why its snapshots are not what the cluster has (J12). It matches by
 // the name of the hook alone, which for a hook of a module begins with the module's directory.
 func (s owners) addProblems(all []view.HookInfo) {
-	byHook := map[string][]string{}
-	supervisor.Walk(s.Inspector.Tree(), func(n *supervisor.Node) {
-		monitors, _ := n.Status.(view.MonitorsStatus)
-		for _, b := range monitors.Bindings {
-			if problem := view.BindingProblem(b); problem != "" {
-				byHook[b.Hook] = append(byHook[b.Hook], problem)
-			}
+	for _, b := range published[view.MonitorsStatus](s.Inspector.Tree()).Bindings {
+		i := slices.IndexFunc(all, func(h view.HookInfo) bool { return h.Hook == b.Hook })
+		if problem := view.BindingProblem(b); i >= 0 && problem != "" {
+			all[i].Problems = append(all[i].Problems, problem)
 		}
-	})
-	for i := range all {
-		all[i].Problems = byHook[all[i].Hook]
 	}
 }
 

@@ -126,14 +126,10 @@ func (p *planner) choose(proposed map[string]string) map[string]string {
 	if proposed == nil {
 		return p.Config
 	}
-	var missing []string
-	for _, key := range slices.Sorted(maps.Keys(p.Config)) {
-		if _, ok := proposed[key]; !ok {
-			missing = append(missing, key)
-		}
-	}
+	missing := maps.Clone(p.Config)
+	maps.DeleteFunc(missing, func(key, _ string) bool { _, ok := proposed[key]; return ok })
 	if len(missing) > 0 {
-		p.Notes = append(p.Notes, "the ConfigMap in the cluster has keys that the proposed one lacks, and hooks may have written some of them: "+strings.Join(missing, ", "))
+		p.Notes = append(p.Notes, "the ConfigMap in the cluster has keys that the proposed one lacks, and hooks may have written some of them: "+strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
 	return proposed
 }
@@ -200,12 +196,11 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 		plans = append(plans, plan)
 	}
 	disabled := func(name string) string {
-		if v, ok := verdicts[name]; ok && v.Reason != "" {
-			return "disabled by " + v.Source + ": " + p.hide(v.Reason)
-		} else if ok {
-			return "disabled by " + v.Source
+		v, ok := verdicts[name]
+		if !ok {
+			return "there is no module directory"
 		}
-		return "there is no module directory"
+		return strings.TrimSuffix("disabled by "+v.Source+": "+p.hide(v.Reason), ": ")
 	}
 	add := func(names []string, step, but string) {
 		for _, name := range names {
@@ -264,7 +259,7 @@ func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
 	if !charts.Exists(m.Dir) {
 		return
 	}
-	if step.Step == StepStart && bringsCRDs(m, p.merged(m)) {
+	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 && step.Step == StepStart {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
 	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
@@ -291,23 +286,6 @@ func Objects(ctx context.Context, client *helm.Client, m helm.Module) (objects [
 		}
 	}
 	return objects, err
-}
-
-// bringsCRDs reports whether a module, or a subchart that its values enable, has definitions. It
-// loads the chart only for subcharts, and as it is on disk.
-func bringsCRDs(m addons.Module, merged map[string]any) bool {
-	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 {
-		return true
-	}
-	if !charts.HasSubcharts(m.Dir) {
-		return false
-	}
-	loaded, err := new(charts.Cache).Load(ChartModule(m))
-	if err != nil {
-		return false // the plan of its release says so
-	}
-	files, err := loaded.SubchartCRDs(merged)
-	return err == nil && len(files) > 0
 }
 
 // validForHelm checks a section before a chart is rendered with it. If it is incomplete because

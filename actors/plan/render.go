@@ -47,9 +47,9 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
-		shown, err := showDocument(d, request, mask)
-		fmt.Fprintf(&text, "---\n# Source: %s\n%s", d.Source, shown.text)
-		rendered.Objects = append(rendered.Objects, shown.objects...)
+		shown, objects, err := showDocument(d, request, mask)
+		fmt.Fprintf(&text, "---\n# Source: %s\n%s", d.Source, shown)
+		rendered.Objects = append(rendered.Objects, objects...)
 		errs = append(errs, err)
 	}
 	rendered.Text = text.String()
@@ -72,64 +72,49 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	if request.Secrets {
 		mask = nil
 	}
-	rendered.Changes = (&differ{from: "deployed", to: "now", mask: mask}).objects(deployed, now)
+	rendered.Changes = differences(deployed, now, mask)
 	return rendered, nil
 }
 
-// shownDocument is a document as the person who asked may see it: as text, and the same as objects
-// for JSON.
-type shownDocument struct {
-	text    string
-	objects []any
-}
-
-// showDocument hides secrets in a document by writing its objects again after masking; comments and
+// showDocument returns a document as the person who asked may see it: as text, and the same as objects
+// for JSON. It hides secrets by writing its objects again after masking; comments and
 // the order of keys are lost thereby. With request.Secrets the text is that of the chart. A
 // document that cannot be read cannot be masked, so its text is shown only with request.Broken and
 // request.Secrets together.
-func showDocument(d helm.Document, request RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
+func showDocument(d helm.Document, request RenderRequest, mask func(map[string]any) map[string]any) (text string, objects []any, err error) {
 	switch {
 	case d.Err != nil && request.Broken && request.Secrets:
-		return shownDocument{text: d.Text}, nil
+		return d.Text, nil, nil
 	case d.Err != nil && request.Broken:
-		return shownDocument{text: "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# " + d.Err.Error() + "\n"}, nil
+		return "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# " + d.Err.Error() + "\n", nil, nil
 	case d.Err != nil:
-		return shownDocument{}, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err)
-	}
-	var shown shownDocument
-	if request.Secrets {
-		shown.text = d.Text
+		return "", nil, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err)
 	}
 	for i, object := range d.Objects {
-		if request.Secrets {
-			shown.objects = append(shown.objects, object)
-			continue
+		if !request.Secrets {
+			object = mask(object)
 		}
-		masked := mask(object)
-		shown.objects = append(shown.objects, masked)
-		text, err := yaml.Marshal(masked)
+		objects = append(objects, object)
+		written, err := yaml.Marshal(object)
 		if err != nil {
-			return shown, fmt.Errorf("%s: %w", d.Source, err)
+			return text, objects, fmt.Errorf("%s: %w", d.Source, err)
 		}
 		if i > 0 {
-			shown.text += "---\n"
+			text += "---\n"
 		}
-		shown.text += string(text)
+		text += string(written)
 	}
-	return shown, nil
+	if request.Secrets {
+		text = d.Text
+	}
+	return text, objects, nil
 }
 
-// differ makes the difference of objects of two renders.
-type differ struct {
-	from, to string // names of the two
-	// mask hides secrets in an object; nil shows them.
-	mask func(map[string]any) map[string]any
-}
-
-// objects returns what differs between the objects of two renders, sorted by name. Objects are
-// compared as they are and masked afterwards, so that a changed secret is a difference. The result
+// differences returns what differs between the objects of two renders, sorted by name. Objects are
+// compared as they are and masked afterwards, so that a changed secret is a difference: it is hidden on both
+// sides, also where only one of them looks like one, and it is said that it differs. A nil mask shows secrets. The result
 // is never nil: nil in Rendered.Changes means that no difference was asked for.
-func (d *differ) objects(before, after []map[string]any) []ObjectDiff {
+func differences(before, after []map[string]any, mask func(map[string]any) map[string]any) []ObjectDiff {
 	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
@@ -138,17 +123,23 @@ func (d *differ) objects(before, after []map[string]any) []ObjectDiff {
 		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.GVK.Group, b.GVK.Group))
 	})
 	for _, name := range sorted {
-		if reflect.DeepEqual(old[name], now[name]) {
+		was, is := old[name], now[name]
+		if reflect.DeepEqual(was, is) {
 			continue
 		}
 		action := "changed"
 		switch {
-		case old[name] == nil:
+		case was == nil:
 			action = "added"
-		case now[name] == nil:
+		case is == nil:
 			action = "removed"
 		}
-		changes = append(changes, ObjectDiff{Object: name.String(), Action: action, Diff: d.object(old[name], now[name])})
+		if mask != nil {
+			was, is = dryrun.HideBoth(was, is, mask)
+		}
+		// An empty text means that only masked values differ: equal objects do not get here.
+		diff := cmp.Or(dryrun.Unified(was, is, "deployed", "now"), "only masked values differ; use show-secrets to show them\n")
+		changes = append(changes, ObjectDiff{Object: name.String(), Action: action, Diff: diff})
 	}
 	return changes
 }
@@ -163,14 +154,4 @@ func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
 		out[of] = object
 	}
 	return out
-}
-
-// object is the difference of two objects as YAML. A secret that differs is hidden on both
-// sides, also where only one of them looks like one, and it is said that it differs.
-func (d *differ) object(before, after map[string]any) string {
-	if d.mask != nil {
-		before, after = dryrun.HideBoth(before, after, d.mask)
-	}
-	// An empty text means that only masked values differ: equal objects do not get here.
-	return cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only masked values differ; use show-secrets to show them\n")
 }

@@ -31,7 +31,7 @@ func TestDiffOfRenders(t *testing.T) {
 	after := objectsOf(t, "{kind: Service, metadata: {name: same}}", "{kind: Service, metadata: {name: new}}", secret("s3cret2"), deployment("b"))
 	var got []string
 	mask := (*values.Hider)(nil).Object
-	changes := (&differ{mask: mask}).objects(before, after)
+	changes := differences(before, after, mask)
 	for _, c := range changes {
 		got = append(got, c.Object+" "+c.Action)
 		if strings.Contains(c.Diff, "s3cret") {
@@ -47,10 +47,10 @@ func TestDiffOfRenders(t *testing.T) {
 	if !strings.Contains(changes[1].Diff, " (changed)") {
 		t.Errorf("the Secret: %s", changes[1].Diff)
 	}
-	if changes = (&differ{}).objects(before, after); !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
+	if changes = differences(before, after, nil); !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
 		t.Errorf("with secrets: %+v", changes)
 	}
-	if changes = (&differ{mask: mask}).objects(before, before); len(changes) != 0 {
+	if changes = differences(before, before, mask); len(changes) != 0 {
 		t.Errorf("the same: %v", changes)
 	}
 }
@@ -71,7 +71,7 @@ func TestDiffOfRendersHidesBothSides(t *testing.T) {
 			if turned {
 				before, after = after, before
 			}
-			changes := (&differ{mask: (*values.Hider)(nil).Object}).objects(before, after)
+			changes := differences(before, after, (*values.Hider)(nil).Object)
 			if len(changes) != 1 {
 				t.Fatal(changes)
 			}
@@ -87,12 +87,12 @@ func TestDifferenceKnowsGroups(t *testing.T) {
 	both := func(core, other string) []map[string]any {
 		return objectsOf(t, "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {x: "+core+"}}", "{apiVersion: other.io/v1, kind: Service, metadata: {name: a}, spec: {x: "+other+"}}")
 	}
-	changes := (&differ{}).objects(both("1", "1"), both("2", "1"))
+	changes := differences(both("1", "1"), both("2", "1"), nil)
 	if len(changes) != 1 || changes[0].Object != "Service a" || changes[0].Action != "changed" {
 		t.Errorf("%+v", changes)
 	}
 	raised := objectsOf(t, "{apiVersion: other.io/v2, kind: Service, metadata: {name: a}, spec: {x: 1}}")
-	if changes := (&differ{}).objects(both("1", "1")[1:], raised); len(changes) != 1 || changes[0].Action != "changed" {
+	if changes := differences(both("1", "1")[1:], raised, nil); len(changes) != 1 || changes[0].Action != "changed" {
 		t.Errorf("another version: %+v", changes)
 	}
 }

@@ -70,12 +70,10 @@ func sign(what string) string {
 // happens to its release.
 func (m Module) Text() string {
 	t, step, reason := &planText{}, m.Step, ""
-	switch {
-	case step != StepRun:
-	case m.Release == Adopted:
-		step = "adopt"
-	default:
-		step = "upgrade"
+	if step == StepRun {
+		if step = "upgrade"; m.Release == Adopted {
+			step = "adopt"
+		}
 	}
 	// For other steps Why is enough.
 	if m.Reason != "" && (m.Step == StepStart || m.Step == StepRun) {
@@ -126,15 +124,14 @@ func (t *planText) summary(p Plan) {
 		return
 	}
 	t.line("\nModules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
-	if s.Adopt > 0 {
-		t.line("Modules whose release would be adopted unchanged: %d.", s.Adopt)
-	}
 	t.line("Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
-	if s.Unknown > 0 {
-		t.line("Modules whose release cannot be predicted: %d.", s.Unknown)
-	}
-	if s.Failing > 0 {
-		t.line("Modules that would fail: %d.", s.Failing)
+	for _, rare := range []struct {
+		n    int
+		what string
+	}{{s.Adopt, "whose release would be adopted unchanged"}, {s.Unknown, "whose release cannot be predicted"}, {s.Failing, "that would fail"}} {
+		if rare.n > 0 {
+			t.line("Modules %s: %d.", rare.what, rare.n)
+		}
 	}
 }
 

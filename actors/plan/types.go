@@ -115,6 +115,8 @@ func (p Plan) Changes() bool {
 // Count fills the summary.
 func (p *Plan) Count() {
 	s := Summary{}
+	steps := map[string]*int{StepStart: &s.Start, StepStop: &s.Stop, StepPurge: &s.Purge, StepKeep: &s.Keep}
+	verbs := map[string]*int{"create": &s.Create, "change": &s.Change, "delete": &s.Delete}
 	for _, m := range p.Modules {
 		if m.Error != "" {
 			s.Failing++
@@ -125,30 +127,18 @@ func (p *Plan) Count() {
 		if m.Release == Adopted {
 			s.Adopt++
 		}
-		switch {
-		case m.Step == StepStart:
-			s.Start++
-		case m.Step == StepStop:
-			s.Stop++
-		case m.Step == StepPurge:
-			s.Purge++
-		case m.Step == StepKeep:
-			s.Keep++
-		case m.Unknown != "":
-		case m.Release == Adopted:
+		switch n := steps[m.Step]; {
+		case n != nil:
+			*n++
+		case m.Unknown != "", m.Release == Adopted:
 		case m.Touches():
 			s.Upgrade++
 		case m.Error == "":
 			s.Unchanged++
 		}
 		for _, o := range m.Objects {
-			switch o.Verb {
-			case "create":
-				s.Create++
-			case "change":
-				s.Change++
-			case "delete":
-				s.Delete++
+			if n := verbs[o.Verb]; n != nil {
+				*n++
 			}
 		}
 	}

@@ -183,7 +183,7 @@ func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
 	h.eventually("all metrics of the rules", look)
 
 	page := o.page()
-	for _, name := range []string{"backups", "go_goroutines", "process_cpu_seconds_total", "addon_operator_actors", "addon_operator_kubernetes_client_rate_limiter_latency_seconds"} {
+	for _, name := range []string{"backups", "go_goroutines", "process_cpu_seconds_total", "addon_operator_actor_mailbox_length", "addon_operator_kubernetes_client_rate_limiter_latency_seconds"} {
 		if page[name] == nil {
 			t.Errorf("%s is not on the page", name)
 		}

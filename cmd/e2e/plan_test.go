@@ -215,7 +215,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	o := h.start(option)
 	o.expect("ERROR", "the operator starts with the last valid values", "Secret "+h.namespace+"/addon-operator-last-valid", "one.size")
 	o.ready()
-	const refused = "REFUSED since the start"
+	const refused = "refused since the start"
 	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, refused) || strings.Contains(body, "one.size") {
 		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
 	}

@@ -97,7 +97,7 @@ func TestVerdicts(t *testing.T) {
 	h.kubectl("apply", "-f", h.definition())
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=block")
 	o.expect("task failed, will retry", "the load balancer is away")
-	const behind = "its first run waits in queue main behind RunModule of slow, which has failed "
+	const behind = "its first run waits in queue main behind RunModule of slow"
 	o.ask("why fast", "module fast: pending: "+behind)
 	o.ask("status", "1 failing, 1 pending", behind, "next: addon-operator logs slow")
 	h.awaitModule("fast", "waiting", "Unknown")

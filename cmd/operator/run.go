@@ -218,7 +218,7 @@ func newMetrics(c *cli.Config) *actors.Metrics {
 	m := actors.NewMetrics(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	kube.ObserveRequests(m.Client)
+	kube.ObserveRequests(m)
 	return m
 }
 
@@ -233,7 +233,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + c.Version, Log: log,
-		Watches: metrics.Client, Fence: replica.fence, WentBack: replica.end,
+		Watches: metrics, Fence: replica.fence, WentBack: replica.end,
 	})
 	if err != nil {
 		return actors.World{}, err

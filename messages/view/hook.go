@@ -39,15 +39,6 @@ type BindingInfo struct {
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 }
 
-// String implements fmt.Stringer.
-func (b BindingInfo) String() string {
-	text := b.Type + " " + b.On
-	if b.Queue != "" && b.Queue != messages.MainQueue {
-		text += " in " + b.Queue
-	}
-	return text
-}
-
 // DescribeHooks returns what the hooks of an owner run on.
 func DescribeHooks(owner string, loaded []hooks.Hook) []HookInfo {
 	out := make([]HookInfo, 0, len(loaded))
@@ -118,15 +109,8 @@ type RunningHook struct {
 // Hangs reports whether it has been running for too long.
 func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 
-// String implements fmt.Stringer.
+// String implements fmt.Stringer. The time is absolute: the text is the same as long as the hook runs.
 func (r RunningHook) String() string {
-	return r.hangs("for " + time.Since(r.Began).Round(time.Second).String())
-}
-
-// since is String as long as the hook runs.
-func (r RunningHook) since() string { return r.hangs("since " + r.Began.Local().Format(time.TimeOnly)) }
-
-func (r RunningHook) hangs(long string) string {
 	what := "hook " + r.Hook
 	if r.Binding != "" {
 		what += " (" + r.Binding + ")"
@@ -135,7 +119,7 @@ func (r RunningHook) hangs(long string) string {
 	if r.Limit != "" {
 		limit = "its limit is " + r.Limit
 	}
-	return fmt.Sprintf("%s hangs: it has been running %s, %s", what, long, limit)
+	return fmt.Sprintf("%s hangs: it has been running since %s, %s", what, r.Began.Local().Format(time.TimeOnly), limit)
 }
 
 // Snapshot is that of one binding: the objects as its hook gets them.
@@ -164,14 +148,12 @@ func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
 	if text == nil {
 		return nil
 	}
-	hidden, _ := json.Marshal(values.Hidden) // a text always has a JSON form
 	var tree any
 	if json.Unmarshal(text, &tree) != nil {
-		return hidden
+		tree = values.Hidden
+	} else {
+		tree = mask(tree)
 	}
-	out, err := json.Marshal(mask(tree))
-	if err != nil {
-		return hidden
-	}
+	out, _ := json.Marshal(tree) // what was JSON always has such a form
 	return out
 }

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,13 +29,12 @@ type Module struct {
 	Verdict Verdict       `json:"verdict"`
 
 	// Facts for the verdict. PurgeHeld: its directory is gone, and the purge of its release waits for a person.
-	// Requested: a run that a person has requested has not ended. Gone: there is no module of this name, and its object
+	// Gone: there is no module of this name, and its object
 	// is not the operator's, who would delete it.
-	PurgeHeld       *HeldPurge `json:"-"`
-	Requested, Gone bool       `json:"-"`
-	// queued is its run that waits; unwell is the object that has failed, or is on its way for too long.
+	PurgeHeld *HeldPurge `json:"-"`
+	Gone      bool       `json:"-"`
+	// queued is its run that waits.
 	queued *queued
-	unwell string
 }
 
 // Modules lists all modules in the order in which they run, from the statuses that actors have
@@ -56,21 +54,11 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			releases = status.Releases
 		}
 	}
+	problems := problemsOf(statuses)
 	for i := range all {
 		m := &all[i]
-		m.ReleaseHealth = releases[m.Name]
-		m.State, m.unwell = m.state(m.Health, now), m.Health.Problem(now)
-	}
-	problems, waiting := problemsOf(statuses), waitingRuns(statuses, all, converge)
-	for i := range all {
-		m := &all[i]
-		if q, ok := waiting[m.Name]; ok {
-			m.queued = &q
-			if m.State == string(Ready) {
-				m.State = string(ClassPending)
-			}
-		}
-		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		m.ReleaseHealth, m.Off, m.On, m.Problems = releases[m.Name], converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		m.State = m.state(m.Health, now)
 		if m.Held != "" {
 			m.Problems = append([]string{m.Held}, m.Problems...)
 		}
@@ -82,40 +70,35 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 				m.Hanging = append(m.Hanging, h)
 			}
 		}
+		if held := converge.HeldPurge; held != nil && slices.Contains(held.Releases, m.Name) {
+			m.PurgeHeld = held
+		}
 	}
-	judge(all, converge.HeldPurge)
+	for path, status := range statuses {
+		if q, ok := any(status).(QueueStatus); ok {
+			_, name, _ := strings.Cut(path, "/queue/")
+			markQueued(all, name, q, converge.Enabled)
+		}
+	}
+	for i := range all {
+		m := &all[i]
+		if m.queued != nil && m.State == string(Ready) {
+			m.State = string(ClassPending)
+		}
+		m.Verdict = Judge(*m)
+	}
 	slices.SortFunc(all, func(a, b Module) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return all
 }
 
-// judge adds the verdicts, which need facts about other modules.
-func judge(all []Module, held *HeldPurge) {
-	failures := map[string]int{}
-	for _, m := range all {
-		for _, f := range m.Failing {
-			failures[m.Name+" "+f.Task] = f.Attempts
-		}
-	}
-	for i := range all {
-		m := &all[i]
-		if held != nil && slices.Contains(held.Releases, m.Name) {
-			m.PurgeHeld = held
-		}
-		if q := m.queued; q != nil {
-			q.failed = failures[q.owner+" "+q.what]
-		}
-		m.Verdict = Judge(*m)
-	}
-}
-
 // problemsOf is what is wrong with files and with watches of bindings, by module or
 // messages.GlobalHooks.
 func problemsOf[S any](statuses map[string]S) map[string][]string {
 	problems := map[string][]string{}
-	for _, path := range slices.Sorted(maps.Keys(statuses)) {
-		switch status := any(statuses[path]).(type) {
+	for _, status := range statuses {
+		switch status := any(status).(type) {
 		case ConvergeStatus:
 			for owner, list := range status.Problems {
 				problems[owner] = slices.Concat(list, problems[owner])
@@ -150,8 +133,6 @@ type Health struct {
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
 	// Images are those of its workloads, sorted; at most 20 of them.
 	Images []string `json:"images,omitempty"`
-	// DeadlineSeconds is how long an object may be in progress before that is a problem.
-	DeadlineSeconds int `json:"progressDeadlineSeconds"`
 }
 
 // The states of an object, in the words of kstatus.
@@ -199,18 +180,6 @@ func (h *Health) Of(object string) (state, message string) {
 	return ObjectCurrent, ""
 }
 
-// unwell reports whether the object has failed, or has been in progress for longer than the
-// deadline.
-func (h *Health) unwell(o ObjectHealth, now time.Time) bool {
-	switch o.State {
-	case ObjectFailed:
-		return true
-	case ObjectInProgress, ObjectTerminating:
-		return now.Sub(o.Since) >= time.Duration(h.DeadlineSeconds)*time.Second
-	}
-	return false
-}
-
 // The states of a module whose runs are over.
 const (
 	Progressing = "progressing" // objects of its release are on their way
@@ -218,27 +187,28 @@ const (
 	Held        = "held"        // an upgrade waits until a person allows it
 )
 
-// Problem is the worst of what is wrong with the objects; "" when nothing is. An object in progress
-// is no problem until the deadline.
-func (h *Health) Problem(now time.Time) string {
-	if h == nil {
-		return ""
-	}
+const (
+	// progressDeadline is the time after which an object that is in progress is a problem (H25): that of Deployments.
+	progressDeadline = 10 * time.Minute
+	// readTime is how long an unknown object keeps the module from being ready: it may be one that the
+	// operator may not read (H25).
+	readTime = 30 * time.Second
+)
+
+// State is Unhealthy if an object has failed, or is on its way for longer than the deadline, and Progressing if objects
+// are on their way.
+func (h *Health) State(now time.Time) string {
+	state := string(Ready)
 	for _, o := range h.Unhealthy {
-		if h.unwell(o, now) {
-			return o.String()
+		lasts := now.Sub(o.Since)
+		switch {
+		case o.State == ObjectFailed, o.State != ObjectUnknown && lasts >= progressDeadline:
+			return Unhealthy
+		case o.State != ObjectUnknown || lasts < readTime:
+			state = Progressing
 		}
 	}
-	return ""
-}
-
-// readTime is how long an unknown object keeps the module from being ready: it may be one that the
-// operator may not read (H25).
-const readTime = 30 * time.Second
-
-// progressing reports whether objects are on their way.
-func (h *Health) progressing(now time.Time) bool {
-	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != ObjectUnknown || now.Sub(o.Since) < readTime })
+	return state
 }
 
 // state is the phase of the module or, once its runs are over, the state of its objects.
@@ -250,12 +220,8 @@ func (s ModuleStatus) state(objects *Health, now time.Time) string {
 		return Held
 	case s.Phase != Ready || objects == nil:
 		return string(s.Phase)
-	case objects.Problem(now) != "":
-		return Unhealthy
-	case objects.progressing(now):
-		return Progressing
 	}
-	return string(Ready)
+	return objects.State(now)
 }
 
 // DriftedObject is an object that others changed, without values.
@@ -266,12 +232,5 @@ type DriftedObject struct {
 
 // String implements fmt.Stringer.
 func (d DriftedObject) String() string {
-	const shown = 5
-	fields := d.Fields
-	more := ""
-	if len(fields) > shown {
-		more = fmt.Sprintf(" and %d more", len(fields)-shown)
-		fields = fields[:shown]
-	}
-	return d.Object + ": " + strings.Join(fields, ", ") + more
+	return d.Object + ": " + messages.Few(5, d.Fields)
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,16 +31,17 @@ const (
 // progress when InProgress is set. Like all statuses it is immutable: slices and maps in it are
 // never written to.
 type QueueStatus struct {
-	Length     int
-	InProgress bool
+	Length     int  `json:"length"`
+	InProgress bool `json:"inProgress"`
 	// Since is when the task in progress came to the head, its waiting between attempts included.
-	Since time.Time
-	// Head holds the first tasks: up to ShownTasks of hooks, and all of modules, which tell what is due.
-	Head []messages.Task
+	Since time.Time `json:"since,omitzero"`
+	// Head holds the first tasks: up to ShownTasks of hooks, and all of modules, which tell what is due. It has the contexts
+	// of bindings, which may hold secrets.
+	Head []messages.Task `json:"-"`
 	// Triggers that the waiting tasks of hooks have together (C41).
-	Triggers int
+	Triggers int `json:"triggers"`
 	// Crowded are the hooks for which many triggers wait, with their numbers.
-	Crowded map[string]int
+	Crowded map[string]int `json:"-"`
 }
 
 // ShownTasks is how many tasks pages show of a queue: more helps no reader.
@@ -69,16 +69,6 @@ func (s QueueStatus) Tasks() []QueuedTask {
 		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: len(work.Triggers), Cause: t.Cause, QueuedAt: t.QueuedAt})
 	}
 	return out
-}
-
-// MarshalJSON shows the tasks as [QueueStatus.Tasks] does.
-func (s QueueStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Length     int          `json:"length"`
-		InProgress bool         `json:"inProgress"`
-		Since      time.Time    `json:"since,omitzero"`
-		Tasks      []QueuedTask `json:"tasks"`
-	}{s.Length, s.InProgress, s.Since, s.Tasks()})
 }
 
 // String implements fmt.Stringer.
@@ -305,11 +295,8 @@ type ConfigStatus struct {
 
 // String implements fmt.Stringer.
 func (s ConfigStatus) String() string {
-	switch {
-	case s.From != "":
-		return fmt.Sprintf("REFUSED since the start; the last valid values of %s are in force: %s", s.From, head(s.Refused))
-	case s.Refused != "":
-		return "REFUSED: " + head(s.Refused)
+	if s.Refused != "" {
+		return "REFUSED: " + head(s.Notice())
 	}
 	return "resourceVersion " + s.Revision
 }
@@ -335,45 +322,18 @@ type MonitorsStatus struct {
 	Snapshots func(owner, hook string) []Snapshot `json:"-"`
 }
 
-// complete counts the bindings whose snapshots are what the cluster has.
-func (s MonitorsStatus) complete() (n int) {
+// String implements fmt.Stringer. It names the bindings whose snapshot is not what the cluster has.
+func (s MonitorsStatus) String() string {
+	text, complete := "", 0
 	for _, b := range s.Bindings {
 		if b.Phase == "complete" {
-			n++
+			complete++
 		}
-	}
-	return n
-}
-
-// Incomplete are the bindings whose snapshot is not what the cluster has.
-func (s MonitorsStatus) Incomplete() []messages.BindingState {
-	var list []messages.BindingState
-	for _, b := range s.Bindings {
 		if b.Phase != "complete" || b.FilterErrors > 0 {
-			list = append(list, b)
+			text += "; " + b.String()
 		}
 	}
-	return list
-}
-
-// Syncing are the bindings whose first list is on its way; none of them has failed.
-func (s MonitorsStatus) Syncing() []messages.BindingState {
-	return slices.DeleteFunc(slices.Clone(s.Bindings), func(b messages.BindingState) bool { return b.Phase != "syncing" || b.Message != "" })
-}
-
-// String implements fmt.Stringer.
-func (s MonitorsStatus) String() string {
-	text := Count(len(s.Bindings), "binding")
-	if len(s.Bindings) > 0 {
-		text += fmt.Sprintf(", %d complete", s.complete())
-	}
-	if s.Waiting > 0 {
-		text += fmt.Sprintf(", waiting runs: %d", s.Waiting)
-	}
-	for _, b := range s.Incomplete() {
-		text += "; " + b.String()
-	}
-	return text
+	return fmt.Sprintf("%s, %d complete, waiting runs: %d%s", Count(len(s.Bindings), "binding"), complete, s.Waiting, text)
 }
 
 // BindingProblem returns why the snapshot is not what the cluster has and what to do about it, or
@@ -403,28 +363,15 @@ type ScheduleStatus struct {
 
 // String implements fmt.Stringer.
 func (s ScheduleStatus) String() string {
-	text := Count(s.Crontabs, "crontab")
-	if !s.Open {
-		text += ", ticks are dropped until the first converge is over"
-	}
-	return text
-}
-
-// ReleaseWatch is one watch of objects of releases.
-type ReleaseWatch struct {
-	Resource string `json:"resource"`
-	Objects  int    `json:"objects"`
-	// Problem says why the watch is not up to date; Polled, that the objects are asked for
-	// each minute instead, because they may not be watched.
-	Problem string `json:"problem,omitempty"`
-	Polled  bool   `json:"polled,omitempty"`
+	return fmt.Sprintf("%s, first converge over: %t", Count(s.Crontabs, "crontab"), s.Open)
 }
 
 // HealerStatus is what the healer publishes about itself.
 type HealerStatus struct {
 	// Objects of all releases.
-	Objects int            `json:"objects"`
-	Watches []ReleaseWatch `json:"watches"`
+	Objects int `json:"objects"`
+	// Problems are why watches are not up to date.
+	Problems []string `json:"problems,omitempty"`
 	// Incomplete are modules whose releases lack objects that Helm has not applied again yet. Programs
 	// read it by its older name.
 	Incomplete []string `json:"ailing,omitempty"`
@@ -453,22 +400,12 @@ func (o MonitoredObject) String() string {
 
 // String implements fmt.Stringer.
 func (s HealerStatus) String() string {
-	text := fmt.Sprintf("watches: %d, objects: %d", len(s.Watches), s.Objects)
+	text := Count(s.Objects, "object")
 	if len(s.Incomplete) > 0 {
 		text += "; objects are missing from releases of " + strings.Join(s.Incomplete, ", ")
 	}
-	for _, w := range s.Watches {
-		switch {
-		case w.Polled:
-			text += "; " + w.Resource + " may not be watched and are polled each minute"
-		case w.Problem != "":
-			text += "; " + w.Resource + ": " + head(w.Problem)
-		}
-	}
-	for _, module := range slices.Sorted(maps.Keys(s.Releases)) {
-		if health := s.Releases[module].String(); health != "" {
-			text += "; " + module + ": " + health
-		}
+	for _, problem := range s.Problems {
+		text += "; " + head(problem)
 	}
 	return text
 }
@@ -522,24 +459,19 @@ type Leadership struct {
 
 // String implements fmt.Stringer.
 func (l Leadership) String() string {
-	since := l.Since.UTC().Format(time.RFC3339)
+	since, text := " since "+l.Since.UTC().Format(time.RFC3339), "standby"
 	switch {
 	case l.Leading && l.Since.IsZero():
 		return "leader"
-	case l.Leading && l.Self == "":
-		return "leader since " + since
 	case l.Leading:
-		return "leader " + l.Self + " since " + since
-	}
-	text := "standby"
-	if l.Leader != "" {
-		text += fmt.Sprintf("; %s (%s) leads since %s", l.Leader, l.Address, since)
+		return strings.TrimSpace("leader "+l.Self) + since
+	case l.Leader != "":
+		text += fmt.Sprintf("; %s (%s) leads%s", l.Leader, l.Address, since)
+	case l.Problem == "":
+		text += "; no leader" + since
 	}
 	if l.Problem != "" {
 		text += "; it cannot compete for the lease: " + l.Problem
-	}
-	if l.Leader == "" && l.Problem == "" {
-		text += "; no leader since " + since
 	}
 	return text
 }

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +82,7 @@ func Judge(m Module) Verdict {
 		return Verdict{ClassSuspended, BySuspend, "spec.suspend is true: the module does not run, and its release is left alone", ""}
 	case len(m.Hanging) > 0:
 		key, _ := values.Key(m.Name) // a module has one
-		return Verdict{ClassFailing, HookHangs, m.Hanging[0].since(),
+		return Verdict{ClassFailing, HookHangs, m.Hanging[0].String(),
 			"resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"}
 	case failing != nil:
 		return Verdict{ClassFailing, failing.reason(), failing.Message(), failing.next(m)}
@@ -95,7 +94,7 @@ func Judge(m Module) Verdict {
 		return Verdict{ClassHeld, UpgradeHeld, m.Held, ""}
 	case m.State == Unhealthy:
 		first := m.Health.Unhealthy[0]
-		return Verdict{ClassUnhealthy, HealthCheckFailed, cmp.Or(m.unwell, first.String()), describe(first.Object)}
+		return Verdict{ClassUnhealthy, HealthCheckFailed, first.String(), describe(first.Object)}
 	case m.queued != nil && (m.Phase == Ready || m.Phase == Waiting):
 		return Verdict{ClassPending, ChangePending, m.queued.message(m.Phase), ""}
 	case m.State == Progressing && len(m.Health.Unhealthy) > 0:
@@ -122,10 +121,7 @@ func (m Module) judgeOff() Verdict {
 
 // judgeReady is about a module that runs, or is ready: what a person should look at all the same, or else what the last run did.
 func (m Module) judgeReady() Verdict {
-	switch {
-	case m.Requested:
-		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
-	case m.State != string(Ready):
+	if m.State != string(Ready) {
 		return Verdict{ClassBusy, InProgress, "", ""}
 	}
 	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
@@ -200,84 +196,53 @@ func (f FailingTask) next(m Module) string {
 	return "addon-operator why " + m.Name
 }
 
-// queued is a run of a module that waits in a queue.
+// queued is a run of a module that waits in a queue, behind the task that holds the queue, empty for none.
 type queued struct {
-	queue string
-	cause messages.Cause
-	// owner and what are the task that holds the queue, empty for none; failed is how often that has failed.
-	owner, what string
-	failed      int
+	queue, behind string
+	cause         messages.Cause
 }
 
 func (q queued) message(phase Phase) string {
-	text := "its first run waits in queue " + q.queue
 	if phase == Ready {
-		text = fmt.Sprintf("a change is not applied yet (%s): its run waits in queue %s", q.cause, q.queue)
+		return fmt.Sprintf("a change is not applied yet (%s): its run waits in queue %s%s", q.cause, q.queue, q.behind)
 	}
-	if q.what != "" {
-		text += strings.TrimSuffix(" behind "+q.what+" of "+q.owner, " of "+messages.Converge)
-	}
-	if q.failed > 0 {
-		text += ", which has failed " + Count(q.failed, "time")
-	}
-	return text
+	return "its first run waits in queue " + q.queue + q.behind
 }
 
-// waitingRuns are the runs that wait in all queues, by module.
-func waitingRuns[S any](statuses map[string]S, modules []Module, converge ConvergeStatus) map[string]queued {
-	runs := map[string]queued{}
-	for path, status := range statuses {
-		if q, ok := any(status).(QueueStatus); ok {
-			_, name, _ := strings.Cut(path, "/queue/")
-			maps.Copy(runs, queuedRuns(name, q, modules, converge))
-		}
-	}
-	return runs
-}
-
-// queuedRuns are the runs that wait in a queue, by module; those of a reload that has not found out yet what to run, and
+// markQueued marks the modules whose runs wait in a queue; those of a reload that has not found out yet what to run, and
 // of a group in progress, included.
-func queuedRuns(name string, s QueueStatus, modules []Module, converge ConvergeStatus) map[string]queued {
-	runs := map[string]queued{}
+func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
+	byName := map[string]*Module{}
+	for i := range all {
+		byName[all[i].Name] = &all[i]
+	}
 	for i, t := range s.Head {
-		q, begun := queued{queue: name, cause: t.Cause}, s.InProgress && i == 0
+		begun := s.InProgress && i == 0
+		q := &queued{queue: queue, cause: t.Cause}
 		if s.InProgress && !begun {
-			q.owner, q.what = s.Head[0].Owner, s.Head[0].What()
+			q.behind = strings.TrimSuffix(" behind "+s.Head[0].What()+" of "+s.Head[0].Owner, " of "+messages.Converge)
 		}
 		var names []string
 		switch w := t.Work.(type) {
 		case messages.RunModule:
-			if !begun {
-				names = []string{t.Owner}
-			}
+			names = []string{t.Owner}
 		case messages.RunModules:
 			names = w.Names
-			if begun {
-				names = notBegun(w.Names, modules, s.Since)
-			}
 		case messages.DiscoverModules: // they run after it
 			if names = w.Modules; len(names) == 0 {
-				names = converge.Enabled
+				names = enabled
 			}
 		case messages.ReloadModules:
-			names = converge.Enabled
+			names = enabled
 		}
-		for _, module := range names {
-			if _, known := runs[module]; !known {
-				runs[module] = q
+		for _, name := range names {
+			m := byName[name]
+			if m == nil || m.queued != nil || begun && m.LastRun != nil && !m.LastRun.Began.Before(s.Since) {
+				continue // it has begun
 			}
+			m.queued = q
 		}
 	}
-	return runs
-}
-
-// notBegun are those of the modules whose last run began before a time.
-func notBegun(names []string, modules []Module, since time.Time) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return slices.ContainsFunc(modules, func(m Module) bool {
-			return m.Name == name && m.LastRun != nil && !m.LastRun.Began.Before(since)
-		})
-	})
 }
 
 // Headline counts the modules by class, the worst first. Failing global hooks come before all modules.

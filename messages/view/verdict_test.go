@@ -25,14 +25,13 @@ func TestVerdict(t *testing.T) {
 		{change(func(m *Module) { m.Problems = []string{"values.yaml: not YAML"} }), ClassProblem, Succeeded, "values.yaml: not YAML", ""},
 		{change(func(m *Module) { m.Contested = []string{"ConfigMap a is deleted"} }), ClassProblem, Succeeded, "ConfigMap a is deleted; values.yaml", "audit log"},
 		{change(func(m *Module) { m.State, m.Phase = "running", Running }), ClassBusy, InProgress, "", ""},
-		{change(func(m *Module) { m.State, m.Phase, m.Requested = "ready", Ready, true }), ClassPending, InProgress, "a requested run has not ended", ""},
 		{change(func(m *Module) {
-			m.State = Progressing
+			m.State, m.Phase = Progressing, Ready
 			m.Health = &Health{Objects: 2, Current: 1, Unhealthy: []ObjectHealth{{Object: "Deployment a/b", State: ObjectInProgress, Message: "exceeded quota", Since: noon}}}
 		}), ClassBusy, InProgress, "1 of 2 objects are current: Deployment a/b has been InProgress since 12:00:00: exceeded quota", "kubectl -n a describe deployment b"},
 		{change(func(m *Module) {
-			m.queued = &queued{queue: "main", cause: messages.Cause{Activation: messages.ByConfigMap, Detail: "x in ConfigMap"}, owner: "base", what: "RunModule", failed: 2}
-		}), ClassPending, ChangePending, "a change is not applied yet (ConfigMap: x in ConfigMap): its run waits in queue main behind RunModule of base, which has failed 2 times", ""},
+			m.queued = &queued{queue: "main", cause: messages.Cause{Activation: messages.ByConfigMap, Detail: "x in ConfigMap"}, behind: " behind RunModule of base"}
+		}), ClassPending, ChangePending, "a change is not applied yet (ConfigMap: x in ConfigMap): its run waits in queue main behind RunModule of base", ""},
 		{change(func(m *Module) { m.State, m.Phase = string(Waiting), Waiting }), ClassPending, ChangePending, "its first run waits in queue main behind", ""},
 		{change(func(m *Module) { m.State, m.Phase = Unhealthy, Ready }), ClassUnhealthy, HealthCheckFailed, "exceeded quota", "kubectl -n a describe"},
 		{change(func(m *Module) { m.State, m.Held = Held, "the upgrade is held" }), ClassHeld, UpgradeHeld, "the upgrade is held", ""},
@@ -79,7 +78,7 @@ func TestQueuedRunsArePending(t *testing.T) {
 		got[m.Name] = m.State + ": " + m.Verdict.Message
 	}
 	for name, want := range map[string]string{
-		"web":    "pending: a change is not applied yet (ByHand): its run waits in queue main behind RunModule of broken, which has failed 3 times",
+		"web":    "pending: a change is not applied yet (ByHand): its run waits in queue main behind RunModule of broken",
 		"idle":   "ready: the last run has succeeded",
 		"broken": "running: RunModule has failed 3 times: ",
 	} {
