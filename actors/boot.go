@@ -52,11 +52,12 @@ func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var read errgroup.Group
-	read.Go(func() error { return b.readSuspended(reading, w, waits) })
 	read.Go(func() (err error) {
 		if b.inCluster.configMap, err = waitFor(reading, w, "the ConfigMap", waits, w.ConfigMap.Read, nil); err != nil {
 			return err
 		}
+		// On the same connection: two at once would make two.
+		read.Go(func() error { return b.readSuspended(reading, w, waits) })
 		return b.readSecret(reading, w, waits)
 	})
 	if err := b.loadFiles(ctx, p); err != nil { // a person must repair it, so the API server, which may be away, does not matter

@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -279,8 +280,10 @@ func readFile(path string) ([]byte, error) {
 	if err := values.CheckSize(info.Size()); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
-	return data, withoutPath(err)
+	var data bytes.Buffer
+	data.Grow(int(info.Size()) + bytes.MinRead) // or it would be read in small pieces
+	_, err = data.ReadFrom(io.LimitReader(file, info.Size()))
+	return data.Bytes(), withoutPath(err)
 }
 
 // withoutPath returns the cause of an error about a file; other errors as they are.

@@ -149,7 +149,7 @@ func (r *refresh) global() {
 	var err error
 	if files.all != before.files.all {
 		var fresh Tree
-		err = stable(func() contents { return look(dir, files) }, func(read contents) error {
+		err = stable(files, func() contents { return look(dir, files) }, func(read contents) error {
 			fresh = Tree{dirs: t.dirs, common: t.common}
 			err := fresh.loadGlobal(dir)
 			fresh.Global.files = read
@@ -178,7 +178,7 @@ func (r *refresh) module(old *Module, m Module) {
 		return
 	}
 	fresh, one := m, Tree{}
-	err := stable(func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
+	err := stable(files, func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
 		one = Tree{dirs: t.dirs, common: t.common}
 		fresh, err = readAgain(&one, m, read, old)
 		return err
@@ -278,9 +278,9 @@ const keptBecause = "changed on disk, but not in force; the last version that lo
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // stable calls read until the files are the same before and after: it must not see half of a
-// change. An error of read counts only then, because a file that is half written rarely parses.
-func stable(look func() contents, read func(contents) error) error {
-	before := look()
+// change. before are the files as they were looked at a moment ago. An error of read counts only when they
+// are the same, because a file that is half written rarely parses.
+func stable(before contents, look func() contents, read func(contents) error) error {
 	for range unstableReads {
 		err := read(before)
 		after := look()
@@ -565,10 +565,13 @@ func find(dir, below string, files *[]foundFile) {
 	}
 	for _, entry := range entries {
 		name := path.Join(below, entry.Name())
-		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+		info, err := fs.FileInfo(nil), error(nil)
+		if !entry.IsDir() {
+			info, err = os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+		}
 		switch {
 		case err != nil || isLeftover(entry.Name()) || len(*files) >= maxFiles: // err: a broken link, or just deleted
-		case info.IsDir():
+		case info == nil || info.IsDir():
 			find(dir, name, files)
 		default:
 			*files = append(*files, foundFile{name, info})
