@@ -80,7 +80,7 @@ func (c Context) MarshalJSON() ([]byte, error) {
 // by object: each context repeats the snapshots that it asked for, so the whole array may not fit
 // into memory (P5).
 func writeContexts(to io.Writer, contexts []Context) error {
-	out := bufio.NewWriterSize(to, 64<<10)
+	out := bufio.NewWriter(to)
 	var failed error
 	write := func(before string, v any, without string) { // bufio keeps the first error of out
 		text, err := values.Encode(v)

@@ -113,6 +113,14 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	return usage, nil
 }
 
+// smallReads copies with a small buffer: io.Copy makes 32 KiB for each stream, and most hooks print little.
+type smallReads struct{ io.Writer }
+
+// ReadFrom implements io.ReaderFrom.
+func (s smallReads) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{s.Writer}, r, make([]byte, 4<<10))
+}
+
 // start starts the execution. A script that was written a moment ago may still be open for writing
 // in a child that another goroutine is forking just then; the kernel then answers "text file busy",
 // for some microseconds, or longer where the processor is throttled. Ten attempts take a second.
@@ -123,7 +131,7 @@ func (p process) start() (*exec.Cmd, *started, error) {
 		cmd.Dir = filepath.Dir(path)
 		cmd.Env = inherited(os.Environ())
 		cmd.Env = append(cmd.Environ(), p.environment()...)
-		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
+		cmd.Stdout, cmd.Stderr = smallReads{p.stdout}, smallReads{p.stderr}
 		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})
 		cmd.WaitDelay = drainTime
 		process, err := p.groups.start(cmd, p.gated)
