@@ -188,7 +188,8 @@ func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 	if tree == nil {
 		return // nothing is known yet
 	}
-	differs := notInForce(tree.UnloadedModules(due)) // hundreds of directories each second would be read for one module that changes
+	// Hundreds of directories each second would be read for one module that changes, and all while the first converge runs.
+	differs := notInForce(tree.UnloadedModules(func(name string) bool { return converge.Ready && due(name) }))
 	modules := view.Modules(o.program.Inspector.Statuses(), o.program.Runs.Hanging(), differs, time.Now())
 	modules = o.withoutGone(modules, tree, converge)
 	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !due(m.Name) })

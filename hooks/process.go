@@ -129,8 +129,7 @@ func (p process) start() (*exec.Cmd, *started, error) {
 		path := inside(p.root, p.path)
 		cmd := exec.Command(path, p.args...)
 		cmd.Dir = filepath.Dir(path)
-		cmd.Env = inherited(os.Environ())
-		cmd.Env = append(cmd.Environ(), p.environment()...)
+		cmd.Env = append(inherited(os.Environ()), p.environment()...)
 		cmd.Stdout, cmd.Stderr = smallReads{p.stdout}, smallReads{p.stderr}
 		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})
 		cmd.WaitDelay = drainTime
