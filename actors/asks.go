@@ -208,12 +208,12 @@ func suspendedIn(ctx context.Context, w World, known *plan.Known) error {
 	if w.ModuleObjects == nil {
 		return nil
 	}
-	all, err := w.ModuleObjects.Read(ctx)
+	suspended, err := w.ModuleObjects.Suspended(ctx)
 	if apierrors.IsForbidden(err) {
 		known.Notes = append(known.Notes, "it is unknown whether modules are suspended: "+err.Error())
 		return nil
 	}
-	known.Suspended = suspendedOf(all)
+	known.Suspended = suspended
 	return err
 }
 

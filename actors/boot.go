@@ -105,21 +105,11 @@ func (b *boot) readSuspended(ctx context.Context, w World, waits func(string)) e
 	if w.ModuleObjects == nil {
 		return nil
 	}
-	all, err := waitFor(ctx, w, "the objects of kind Module", waits, w.ModuleObjects.Read, kube.ErrForbidden)
-	if b.suspended = suspendedOf(all); apierrors.IsForbidden(err) {
+	suspended, err := waitFor(ctx, w, "the objects of kind Module", waits, w.ModuleObjects.Suspended, kube.ErrForbidden)
+	if b.suspended = suspended; apierrors.IsForbidden(err) {
 		return nil
 	}
 	return err
-}
-
-func suspendedOf(all []kube.ModuleObject) map[string]bool {
-	suspended := map[string]bool{}
-	for _, object := range all {
-		if object.Suspend {
-			suspended[object.Name] = true
-		}
-	}
-	return suspended
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it, or ctx ends: the operator may be

@@ -176,8 +176,9 @@ type LastValid interface {
 
 // ModuleObjects are the objects of kind Module. Package kube implements it.
 type ModuleObjects interface {
-	// Read lists them; there are none without the kind. Without the right, its error is of reason Forbidden.
-	Read(ctx context.Context) ([]kube.ModuleObject, error)
+	// Suspended lists the modules that are suspended; there are none without the kind. Without the right, its error is of
+	// reason Forbidden.
+	Suspended(ctx context.Context) (map[string]bool, error)
 	// Watch returns at once; notify is called from one goroutine.
 	Watch(ctx context.Context, notify func(kube.ModuleNews))
 	Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error)

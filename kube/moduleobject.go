@@ -197,28 +197,30 @@ const (
 	deniedPause = time.Second
 )
 
-// Read lists the objects; there are none without the kind. Its error is of reason Forbidden when
-// they may not be listed, and that has lasted.
-func (m *ModuleObjects) Read(ctx context.Context) ([]ModuleObject, error) {
+// Suspended lists the names of suspended modules, which is never nil; without the kind there are none. Its error is of
+// reason Forbidden when the objects may not be listed, and that has lasted.
+func (m *ModuleObjects) Suspended(ctx context.Context) (map[string]bool, error) {
+	suspended := map[string]bool{}
 	began := time.Now()
 	list, err := m.api.List(ctx, metav1.ListOptions{})
 	for apierrors.IsForbidden(err) && time.Since(began) < deniedFor {
 		if err := sleep(ctx, deniedPause); err != nil {
-			return nil, err
+			return suspended, err
 		}
 		list, err = m.api.List(ctx, metav1.ListOptions{})
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return suspended, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the objects of kind Module in namespace %s: %w", m.namespace, err)
+		return suspended, fmt.Errorf("read the objects of kind Module in namespace %s: %w", m.namespace, err)
 	}
-	all := make([]ModuleObject, 0, len(list.Items))
-	for i := range list.Items {
-		all = append(all, moduleObject(&list.Items[i]))
+	for _, object := range list.Items {
+		if suspend, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); suspend {
+			suspended[object.GetName()] = true
+		}
 	}
-	return all, nil
+	return suspended, nil
 }
 
 // moduleObject reads what the operator uses of an object that any client may have written: texts

@@ -56,7 +56,7 @@ func TestReadOfModuleObjectsDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				all, err := (&ModuleObjects{api: &moduleAPI{lists: c.lists}}).Read(t.Context())
+				all, err := (&ModuleObjects{api: &moduleAPI{lists: c.lists}}).Suspended(t.Context())
 				if len(all) != c.found || (err == nil) != (c.fails == nil) || err != nil && !c.fails(err) {
 					t.Errorf("%d objects, %v", len(all), err)
 				}

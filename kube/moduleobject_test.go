@@ -49,7 +49,7 @@ func TestModuleObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := objects.Read(ctx); err != nil || len(all) > 0 {
+	if all, err := objects.Suspended(ctx); err != nil || len(all) > 0 {
 		t.Fatalf("without the kind: %v, %v", all, err)
 	}
 	news := make(chan kube.ModuleNews, 100)
