@@ -120,3 +120,40 @@ func TestWalls(t *testing.T) {
 		}
 	}
 }
+
+// A reader follows an event through few packages, and none of them needs all others. Test files do not count.
+func TestChainsOfImportsAreShort(t *testing.T) {
+	const longest, most = 8, 13
+	of := map[string]map[string]bool{}
+	sources(t, func(file string, _ *ast.File, imports []string) {
+		dir := path.Dir(file)
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		if of[dir] == nil {
+			of[dir] = map[string]bool{}
+		}
+		for _, imported := range imports {
+			if ours, isOurs := strings.CutPrefix(imported, module); isOurs {
+				of[dir][ours] = true
+			}
+		}
+	})
+	var chain func(dir string) []string
+	chain = func(dir string) (below []string) {
+		for imported := range of[dir] {
+			if c := chain(imported); len(c) > len(below) {
+				below = c
+			}
+		}
+		return append([]string{dir}, below...)
+	}
+	for dir, imports := range of {
+		if len(imports) > most {
+			t.Errorf("%s imports %d packages of ours, more than %d", dir, len(imports), most)
+		}
+		if c := chain(dir); len(c) > longest {
+			t.Errorf("a chain of %d imports, more than %d: %s", len(c), longest, strings.Join(c, " > "))
+		}
+	}
+}

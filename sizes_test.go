@@ -15,24 +15,24 @@ import (
 // longest folder that is listed; rows with a colon are of the whole tree. A number may fall; it rises only with a
 // reason, after //.
 const sizes = `
-actors 9310 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
+actors 9308 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 2293 // objects of kinds that the module defines
 addons 1136 // content that is lost is not in force
-cmd 6196
-helm 6398 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+cmd 6193
+helm 6394 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2463 // days on which clocks change
 jq 491 // steps of filters are bounded
-kube 4410
+kube 4390
 kube/apiserver 1748
 messages 1347
 server 2371
 supervisor 1001
-testkit 3871 // faults of release records
+testkit 3869 // faults of release records
 values 3445 // one list of names of secrets
-go: 46454 // 32
+go: 46423 // 32
 scripts: 1106
 web: 316
-tests: 42716 // 32
+tests: 42745 // 32
 txtar: 14979 // 32: scripts of the guards
 `
 

@@ -12,7 +12,7 @@ import (
 
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
-	"addon-operator/helm/dryrun"
+
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -226,7 +226,7 @@ func (j moduleJob) SeekDrift(run *supervisor.Run) (DriftFound, error) {
 // Drift is what others changed of the objects of a module: Before is what was found in the cluster,
 // After what the chart says. It holds the values of Secrets, so it leaves its owner only as what
 // Named and Shown make of it.
-type Drift []dryrun.Change
+type Drift []helm.Change
 
 // Named are the objects and their fields, without values, for what people see who may not read the
 // objects, such as statuses.

@@ -14,6 +14,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
+
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"

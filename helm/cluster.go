@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"addon-operator/helm/dryrun"
 	"addon-operator/helm/kinds"
 	"addon-operator/helm/manifest"
 )
@@ -99,7 +98,7 @@ func (op *operation) build(text string, strict bool) (kube.ResourceList, error) 
 		switch {
 		// A plan installs no definitions, so it may lack a kind that Apply will have.
 		case meta.IsNoMatchError(err) && op.home.dry != nil && strict:
-			op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
+			op.home.dry.Note(Change{Object: manifest.Of(o), Verb: Created, Note: NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
 			op.unserve(manifest.Of(o))
 		case err != nil:

@@ -27,9 +27,9 @@
 //   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
 //     other namespaces: homes.go;
 //   - what differs from Helm: hooks.go keeps hooks from replacing what is not theirs;
-//   - what would happen: plan.go.
+//   - what would happen: plan.go, dryrun.go, changes.go.
 //
 // The packages below have no releases: charts reads directories, fetch downloads charts of others,
-// manifest parses rendered manifests, kinds keeps the kinds that the API server serves, health assesses
-// objects, dryrun turns writes into dry runs.
+// manifest parses rendered manifests, kinds keeps the kinds that the API server serves, and health assesses
+// objects.
 package helm

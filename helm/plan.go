@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
-	"addon-operator/helm/dryrun"
 	"addon-operator/helm/manifest"
 )
 
@@ -23,9 +22,9 @@ type Plan struct {
 	// Action that would be taken; empty when there is nothing to uninstall.
 	Action  Action
 	Reason  string
-	Changes []dryrun.Change // of objects, sorted by their names
-	Hooks   []Hook          // Helm hooks that would run; a plan runs none
-	Held    *Hold           // what a person must allow before Action is taken; nil for nothing
+	Changes []Change // of objects, sorted by their names
+	Hooks   []Hook   // Helm hooks that would run; a plan runs none
+	Held    *Hold    // what a person must allow before Action is taken; nil for nothing
 }
 
 // Hook is a Helm hook of a chart.
@@ -80,7 +79,7 @@ func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Pla
 // Apply with these objects as Module.Drifted sets again. It compares what the chart sets, and
 // ignores defaults of the API server and fields of other writers. known is false when an Apply is
 // due anyway, whose changes would not be drift. Objects that are missing are no drift (H13).
-func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
+func (c *Client) Drift(ctx context.Context, m Module) (drifted []Change, known bool, err error) {
 	trial, err := dry(c.homes.wantedBy(ctx, m))
 	if err != nil {
 		return nil, false, err
@@ -93,7 +92,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 	if known, err = a.dryRunUpgrade(); err != nil || !known {
 		return nil, false, classify(ctx, m.Name, a.op, err)
 	}
-	return slices.DeleteFunc(trial.dry.Changes(), func(ch dryrun.Change) bool { return ch.Verb != dryrun.Changed }), true, nil
+	return slices.DeleteFunc(trial.dry.Changes(), func(ch Change) bool { return ch.Verb != Changed }), true, nil
 }
 
 // dryRunUpgrade upgrades a release for which there is nothing to do, so that all changes are drift;
@@ -255,10 +254,10 @@ func (c *Client) Deployed(ctx context.Context, name string, earlier int) (object
 }
 
 // dryRun collects what a home would change in which nothing is changed. What Apply would do is
-// learned by running Apply over transports that let no write through (package dryrun). So the
+// learned by running Apply over transports that let no write through (dryrun.go). So the
 // result is what Apply does, repairs included, and there is no second implementation to keep equal.
 type dryRun struct {
-	*dryrun.Objects
+	*dryTransport
 	hooks []Hook // of the chart that an Uninstall runs
 }
 
@@ -266,7 +265,7 @@ type dryRun struct {
 // one. It shares what is expensive: connections, discovery, charts. What would be remembered of the
 // operation, renders and records, is its own, so it is used for one operation.
 func (h *home) dryRun() (*home, error) {
-	r := &dryRun{Objects: dryrun.New(h.transport)}
+	r := &dryRun{dryTransport: newDryTransport(h.transport)}
 	c := *h.connection
 	c.transport = r
 	var err error

@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"addon-operator/helm/dryrun"
 )
 
 // plan expects an action without a single write.
@@ -31,7 +29,7 @@ func (f *fixture) plan(w *requestLog, m Module, want Action) Plan {
 	return got
 }
 
-func verbs(changes []dryrun.Change) string {
+func verbs(changes []Change) string {
 	var all []string
 	for _, c := range changes {
 		line := string(c.Verb) + " " + c.Object.GVK.Kind + " " + c.Object.Name
@@ -133,7 +131,7 @@ kind: Thing
 metadata: {name: thing}
 `)
 	p := f.plan(w, m, Installed)
-	expectText(t, "changes", verbs(p.Changes), "create ConfigMap inside ("+dryrun.NoteNamespace+"), create Namespace "+f.namespace+"-inner, create Thing thing ("+dryrun.NoteKind+")")
+	expectText(t, "changes", verbs(p.Changes), "create ConfigMap inside ("+NoteNamespace+"), create Namespace "+f.namespace+"-inner, create Thing thing ("+NoteKind+")")
 	if len(p.Hooks) != 1 || p.Hooks[0].Object != "Job migrate" || !slices.Equal(p.Hooks[0].Events, []string{"pre-install"}) {
 		t.Errorf("hooks: %+v", p.Hooks)
 	}

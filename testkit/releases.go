@@ -14,7 +14,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/helm"
-	"addon-operator/helm/dryrun"
+
 	"addon-operator/kube"
 	"addon-operator/values"
 )
@@ -104,7 +104,7 @@ func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (ex
 }
 
 // Drift implements plan.Helm.
-func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]dryrun.Change, bool, error) {
+func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]helm.Change, bool, error) {
 	r.Trace.Add("look for drift of %s", m.Name)
 	return r.Client.Drift(ctx, m)
 }

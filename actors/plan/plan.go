@@ -16,7 +16,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
-	"addon-operator/helm/dryrun"
+
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
@@ -30,7 +30,7 @@ type Helm interface {
 	PlanRemoval(ctx context.Context, m helm.Module, purge *helm.Purging) (helm.Plan, error)
 	// Drift looks at what the chart sets. known is false when an upgrade is due anyway: its changes
 	// are no drift.
-	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
+	Drift(ctx context.Context, m helm.Module) (drifted []helm.Change, known bool, err error)
 }
 
 // width is how many charts are planned at the same time. A plan waits for the API server, not for
@@ -335,7 +335,7 @@ func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	for _, c := range would.Changes {
 		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
 		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
-		if c.Verb == dryrun.Changed {
+		if c.Verb == helm.Changed {
 			object.Fields = c.Paths()
 		}
 		step.Objects = append(step.Objects, object)

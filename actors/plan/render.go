@@ -15,7 +15,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
-	"addon-operator/helm/dryrun"
+
 	"addon-operator/helm/manifest"
 	"addon-operator/values"
 )
@@ -135,10 +135,10 @@ func differences(before, after []map[string]any, mask func(map[string]any) map[s
 			action = "removed"
 		}
 		if mask != nil {
-			was, is = dryrun.HideBoth(was, is, mask)
+			was, is = helm.HideBoth(was, is, mask)
 		}
 		// An empty text means that only masked values differ: equal objects do not get here.
-		diff := cmp.Or(dryrun.Unified(was, is, "deployed", "now"), "only masked values differ; use show-secrets to show them\n")
+		diff := cmp.Or(manifest.Unified(was, is, "deployed", "now"), "only masked values differ; use show-secrets to show them\n")
 		changes = append(changes, ObjectDiff{Object: name.String(), Action: action, Diff: diff})
 	}
 	return changes

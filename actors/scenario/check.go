@@ -18,7 +18,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/helm"
-	"addon-operator/helm/dryrun"
+	"addon-operator/helm/manifest"
 	"addon-operator/hooks"
 	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
@@ -308,7 +308,7 @@ func (p *play) checkRendered(objects []map[string]any, name string) []string {
 	case string(want) == got:
 		return nil
 	}
-	diff := dryrun.UnifiedTexts(string(want), got, name, "rendered now")
+	diff := manifest.UnifiedTexts(string(want), got, name, "rendered now")
 	return []string{"the objects differ; --update rewrites the file\n" + diff}
 }
 

@@ -22,7 +22,8 @@ import (
 	"addon-operator/helm/fetch"
 	"addon-operator/helm/manifest"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/builtin"
+	"addon-operator/kube/fields"
+
 	"addon-operator/values"
 )
 
@@ -225,7 +226,7 @@ func (n *newModule) stubs(ctx context.Context) (stubs []any, err error) {
 		}
 		gvk := o.GroupVersionKind()
 		// An unknown kind without a group is a mistake in the chart.
-		if gvk.Group != "" && !kinds[gvk.GroupKind()] && !builtin.Has(gvk) {
+		if gvk.Group != "" && !kinds[gvk.GroupKind()] && !fields.Has(gvk) {
 			stubs = append(stubs, stub(gvk))
 		}
 		kinds[gvk.GroupKind()] = true

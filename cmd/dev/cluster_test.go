@@ -17,7 +17,8 @@ import (
 
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/builtin"
+	"addon-operator/kube/fields"
+
 	"addon-operator/values"
 )
 
@@ -44,7 +45,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := apiserver.New(builtin.Newest)
+			server := apiserver.New(fields.Newest)
 			must(t, server.Start())
 			defer server.Close()
 			server.OnRequest(func(r apiserver.Request) error {
@@ -85,7 +86,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 // Hooks, and commands in a second terminal, use the context and the server that a person has agreed
 // to, also when the kubeconfig names others, and when it is a list of files as kubectl accepts it.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
-	server := apiserver.New(builtin.Newest)
+	server := apiserver.New(fields.Newest)
 	must(t, server.Start())
 	defer server.Close()
 	f := newTree(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/helm/charts"
-	"addon-operator/kube"
+	"addon-operator/cmd/operator"
 )
 
 // flags are the options of the command: use the cluster of the kubeconfig, and agree to that.
@@ -56,8 +55,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Look, args []string)
 	defer signal.Stop(broken)
 	// The caller reports a failure, too. The operator may start several times, while
 	// lint continues.
-	kube.RedirectKlog(slog.New(slog.DiscardHandler))
-	charts.RedirectLog(slog.New(slog.DiscardHandler))
+	operator.Process().Klog(slog.New(slog.DiscardHandler))
 	p, err := prepare(c, args)
 	if err != nil {
 		return err

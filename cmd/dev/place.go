@@ -19,8 +19,9 @@ import (
 	"addon-operator/deploy"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/builtin"
+	"addon-operator/kube/fields"
 	"addon-operator/kube/objectpatch"
+
 	"addon-operator/values"
 )
 
@@ -158,7 +159,7 @@ func freePort(wanted int) int {
 // it.
 func (p *place) inMemory(c *cli.Config) error {
 	c.Namespace = cmp.Or(c.Namespace, memoryNamespace)
-	p.memory = apiserver.New(builtin.Newest)
+	p.memory = apiserver.New(fields.Newest)
 	p.memory.RunWorkloads() // else no module with a Deployment gets ready
 	// Modules are shown, and take requests, as in a cluster with the chart of the operator.
 	definition, err := values.ParseYAML(deploy.ModuleCRD)

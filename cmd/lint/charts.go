@@ -23,7 +23,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/builtin"
+
 	"addon-operator/kube/fields"
 	"addon-operator/values"
 )
@@ -261,7 +261,7 @@ type kinds struct {
 	served map[string][]string // apiVersions by kind, the preferred ones first
 }
 
-func newKinds() *kinds { return &kinds{server: apiserver.New(builtin.Newest)} }
+func newKinds() *kinds { return &kinds{server: apiserver.New(fields.Newest)} }
 
 // know adds the kinds of a CustomResourceDefinition. The error is that of the API server, for a
 // definition that it does not accept.
@@ -301,17 +301,17 @@ func (k *kinds) unknown(ctx context.Context, apiVersion, kind string) (problem, 
 	}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	_, _, missing := k.client.FindKind(ctx, apiVersion, kind)
-	if missing == nil || err == nil && builtin.Has(gv.WithKind(kind)) {
+	if missing == nil || err == nil && fields.Has(gv.WithKind(kind)) {
 		return "", ""
 	}
 	var names []string
-	group := builtin.Owns(gv.Group) // or it is one of the tree
+	group := fields.Owns(gv.Group) // or it is one of the tree
 	for name, versions := range k.served {
 		names = append(names, name)
 		group = group || slices.ContainsFunc(versions, func(v string) bool { return strings.HasPrefix(v, gv.Group+"/") })
 	}
 	slices.Sort(names)
-	problem = fmt.Sprintf("neither Kubernetes %s nor a CRD of the modules has %s", builtin.Newest, strings.TrimSpace(apiVersion+" "+kind))
+	problem = fmt.Sprintf("neither Kubernetes %s nor a CRD of the modules has %s", fields.Newest, strings.TrimSpace(apiVersion+" "+kind))
 	switch meant := values.Nearest(kind, names); {
 	case group && len(k.served[kind]) > 0:
 		return problem + "; it is served as " + strings.Join(k.served[kind], ", "), Error

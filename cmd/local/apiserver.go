@@ -13,12 +13,12 @@ import (
 
 	"addon-operator/cmd/cli"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/builtin"
+	"addon-operator/kube/fields"
 )
 
 // memoryVersion is the Kubernetes version that the API server in memory reports: the one
 // whose libraries this program is built with.
-const memoryVersion = builtin.Newest
+const memoryVersion = fields.Newest
 
 // memoryCluster are the flags of the command apiserver.
 type memoryCluster struct {

@@ -23,7 +23,8 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
-	"addon-operator/kube/builtin"
+	"addon-operator/kube/fields"
+
 	"addon-operator/values"
 )
 
@@ -151,7 +152,7 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 	}
 	cluster := c.Cluster()
 	if g.withoutCluster() {
-		cluster = kube.Options{Config: apiserver.New(builtin.Newest).RESTConfig(), QPS: -1}
+		cluster = kube.Options{Config: apiserver.New(fields.Newest).RESTConfig(), QPS: -1}
 	}
 	client, err := kube.Connect(cluster)
 	if err != nil {

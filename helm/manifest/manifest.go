@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/pmezard/go-difflib/difflib"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -243,4 +245,32 @@ func Misprint(text string) (line int, mistake string) {
 	}
 	end := max(found[3], found[5]) // of the group that matched
 	return 1 + strings.Count(text[:found[0]], "\n"), text[found[0]:end] + "…)"
+}
+
+// Unified is a unified diff of two objects as YAML, empty when they are equal; nil is an
+// object that does not exist.
+func Unified(before, after map[string]any, from, to string) string {
+	return UnifiedTexts(written(before), written(after), from, to)
+}
+
+// UnifiedTexts is a unified diff of two texts, empty when they are equal.
+func UnifiedTexts(before, after, from, to string) string {
+	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after)) // each with its end, as difflib wants
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: a, B: b, FromFile: from, ToFile: to, Context: 3})
+	if err != nil { // writing into memory does not fail
+		return err.Error()
+	}
+	return text
+}
+
+// written is an object for a diff.
+func written(object map[string]any) string {
+	if object == nil {
+		return ""
+	}
+	text, err := sigsyaml.Marshal(object)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	return string(text)
 }

@@ -6,6 +6,8 @@
 //
 // A check knows whether an object is right: that of a built-in kind decodes it as an API server does. A walk
 // through one that is not asks the check again about each part of it, so that a problem has its exact place.
+// Package builtin has what the Kubernetes libraries that this program is built with know of Kubernetes
+// itself, without a cluster.
 package fields
 
 import (
@@ -215,4 +217,30 @@ func fieldFits(s *definitions.JSONSchemaProps, key string, value any) error {
 		return nil
 	}
 	return errUnknown
+}
+
+// Newest is the version of Kubernetes of the libraries: nothing is known of later ones. The API server
+// in memory reports it.
+const Newest = "v1.36.3"
+
+// Has reports whether Kubernetes has a kind in a version, which may be a beta that an API server does
+// not serve. The types in the libraries have in their methods the release that has removed them.
+func Has(kind schema.GroupVersionKind) bool {
+	object, err := scheme.Scheme.New(kind)
+	if err != nil {
+		return false
+	}
+	removed, ok := object.(interface{ APILifecycleRemoved() (major, minor int) })
+	if !ok {
+		return true
+	}
+	major, minor := removed.APILifecycleRemoved()
+	now, _ := strconv.Atoi(strings.Split(Newest, ".")[1])
+	return major > 1 || minor > now
+}
+
+// Owns reports whether a group is one of Kubernetes itself: no definition of other authors brings
+// kinds of it.
+func Owns(group string) bool {
+	return !strings.Contains(group, ".") || scheme.Scheme.IsGroupRegistered(group)
 }

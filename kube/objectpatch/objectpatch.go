@@ -1,18 +1,26 @@
 package objectpatch
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kubeyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 
 	"addon-operator/jq"
+	"addon-operator/values"
 )
 
 // Operation is what a Patch does (K2).
@@ -232,4 +240,114 @@ func mapOrText(field string, given json.RawMessage, into any) (err error) {
 		return fmt.Errorf("%s is missing", field)
 	}
 	return nil
+}
+
+// maxDocuments bounds what a file of small documents leads to (K1): each takes some kilobytes before it is
+// applied. The size of the file itself is limited by its reader.
+const maxDocuments = 50_000
+
+// Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1), divided at lines
+// of three dashes. The first mistake is reported, with the number of the document, and then nothing is returned: the
+// operations of a hook are applied all or not at all. An empty file has no operations. Modules that
+// the filters of JQPatch import are searched in jqLibrary.
+func Parse(data []byte, jqLibrary ...string) (patches []Patch, err error) {
+	reader := kubeyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return patches, nil
+		}
+		for err == nil && len(text) > 0 {
+			var one []byte
+			one, text = first(bytes.TrimSpace(text))
+			var patch *Patch
+			if patch, err = parseOne(one, jqLibrary); patch != nil {
+				patches = append(patches, *patch)
+			}
+			if len(patches) > maxDocuments {
+				return nil, fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", len(patches)+1, err)
+		}
+	}
+}
+
+// first divides JSON objects that follow one another, with or without a line break.
+func first(text []byte) (one, rest []byte) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	var object json.RawMessage
+	if bytes.HasPrefix(text, []byte("{")) && decoder.Decode(&object) == nil {
+		return object, text[decoder.InputOffset():]
+	}
+	return text, nil // of YAML, or with a mistake
+}
+
+// parseOne returns nil for a document that has nothing but comments. It is strict: a misspelt field would otherwise
+// change what the operation does, without a word.
+func parseOne(text []byte, jqLibrary []string) (*Patch, error) {
+	var document *patchDocument
+	if err := decode(text, &document); err != nil || document == nil {
+		return nil, err
+	}
+	return document.compile(jqLibrary)
+}
+
+// decode reads JSON, or YAML as values are read, with integers as int64, so that large ones come out as they went
+// in. It refuses keys that a map has twice, of which the last would win, and what aliases make too large.
+func decode(text []byte, into any) error {
+	if !json.Valid(text) {
+		tree, err := values.ParseYAML(text)
+		if err != nil {
+			return err
+		}
+		if text, err = values.Encode(tree); err != nil {
+			return err
+		}
+	}
+	wrong, err := kjson.UnmarshalStrict(text, into)
+	return errors.Join(append(wrong, err)...)
+}
+
+// filterLimit bounds one application of a filter: a jq program need not end. It is far above what
+// any useful filter takes, because after it the whole operation fails.
+const filterLimit = 10 * time.Second
+
+var errNotOne = errors.New("it must return exactly one object")
+
+// Transform applies a filter that has to make exactly one object of an object, as the filter of a JQPatch does. The
+// object stays as it is, and shares nothing with the result. It checks only that the result is a map: whether it is
+// still the same object is for the caller.
+func Transform(ctx context.Context, filter *jq.Program, object map[string]any) (next map[string]any, err error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	// jq has numbers of its own. As json.Number, those that the filter does not touch keep each
+	// digit.
+	var input any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&input); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, filterLimit)
+	defer cancel()
+	text = nil
+	for result, err := range filter.Results(ctx, input) {
+		if err == nil && text != nil {
+			err = errNotOne
+		}
+		if err == nil {
+			text, err = jq.Marshal(result)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := decode(text, &next); err != nil || next == nil {
+		return nil, errNotOne
+	}
+	return next, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"addon-operator/helm/dryrun"
+	"addon-operator/helm/manifest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -59,4 +59,4 @@ func write(t testing.TB, path string, data []byte) {
 }
 
 // Diff shows the lines in which two texts differ, with the three before and after them.
-func Diff(want, got string) string { return dryrun.UnifiedTexts(want, got, "want", "got") }
+func Diff(want, got string) string { return manifest.UnifiedTexts(want, got, "want", "got") }

@@ -1,6 +1,4 @@
-// Package dryrun finds out what writes would change, without writing: it has transports that turn
-// writes into dry runs or answer them, and collect the changes.
-package dryrun
+package helm
 
 import (
 	"bytes"
@@ -24,20 +22,20 @@ import (
 //
 // The API server forgets a dry run at once, so a change does not see the ones before it: an object
 // that was "created" cannot be read, and its namespace may not exist (notes).
-type Objects struct {
+type dryTransport struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex // not held during requests
 	changes []Change   // one for each object, in the order of the first write
 }
 
-var _ http.RoundTripper = (*Objects)(nil)
+var _ http.RoundTripper = (*dryTransport)(nil)
 
 // New makes a transport that reads through another one.
-func New(next http.RoundTripper) *Objects { return &Objects{next: next} }
+func newDryTransport(next http.RoundTripper) *dryTransport { return &dryTransport{next: next} }
 
 // RoundTrip implements http.RoundTripper. An unknown method is an error: it might write.
-func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *dryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:
 		return r.next.RoundTrip(req)
@@ -53,7 +51,7 @@ func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // dryRun sends a write that the API server checks, completes and forgets. It returns the response,
 // whose body can still be read, and that body.
-func (r *Objects) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
+func (r *dryTransport) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
 	dry := req.Clone(req.Context())
 	query := dry.URL.Query()
 	query.Set("dryRun", metav1.DryRunAll)
@@ -89,7 +87,7 @@ const (
 // create tries a POST. Where the API server cannot try it, because a webhook forbids dry runs, or the
 // namespace will only exist after other changes of this plan, the
 // answer is the object as it was sent, with a note. Other refusals are those of the real write.
-func (r *Objects) create(req *http.Request) (*http.Response, error) {
+func (r *dryTransport) create(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
 		return nil, err
@@ -121,7 +119,7 @@ func (r *Objects) create(req *http.Request) (*http.Response, error) {
 
 // change tries a PATCH or PUT, and compares the answer with the object before. Without the object,
 // or if the write is refused, nothing is noted, and the caller gets the answer.
-func (r *Objects) change(req *http.Request) (*http.Response, error) {
+func (r *dryTransport) change(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (r *Objects) change(req *http.Request) (*http.Response, error) {
 
 // remove sends no DELETE: the options of a deletion are in the body that Helm sends, and if the API
 // server did not understand one with dryRun, the object would be gone.
-func (r *Objects) remove(req *http.Request) (*http.Response, error) {
+func (r *dryTransport) remove(req *http.Request) (*http.Response, error) {
 	before, _, err := r.read(req)
 	if err != nil {
 		return nil, err
@@ -168,7 +166,7 @@ func (r *Objects) remove(req *http.Request) (*http.Response, error) {
 
 // read gets the object that a write is about as the cluster has it; nil when there is none or it may not be read. Then
 // the write itself reports that.
-func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
+func (r *dryTransport) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
 	address := *req.URL
 	address.RawQuery = ""
 	get, err := http.NewRequestWithContext(req.Context(), http.MethodGet, address.String(), http.NoBody)
@@ -192,7 +190,7 @@ func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, e
 
 // Note remembers a change. An object that is written several times is one change: from what it was
 // at first to what it is at last. A write that changes nothing is none.
-func (r *Objects) Note(c Change) {
+func (r *dryTransport) Note(c Change) {
 	if c.Verb == Changed && c.Note == "" && len(c.Fields(true)) == 0 {
 		return
 	}
@@ -214,7 +212,7 @@ func (r *Objects) Note(c Change) {
 }
 
 // Changes are those so far, sorted by the names of the objects.
-func (r *Objects) Changes() []Change {
+func (r *dryTransport) Changes() []Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.SortedFunc(slices.Values(r.changes), func(a, b Change) int {

@@ -1,11 +1,11 @@
-package builtin_test
+package fields_test
 
 import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/kube/builtin"
+	"addon-operator/kube/fields"
 )
 
 func TestWhatKubernetesHas(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWhatKubernetesHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has, owns := builtin.Has(gv.WithKind(c.kind)), builtin.Owns(gv.Group); has != c.has || owns != c.owns {
+		if has, owns := fields.Has(gv.WithKind(c.kind)), fields.Owns(gv.Group); has != c.has || owns != c.owns {
 			t.Errorf("%s %s: has %t, owns %t", c.apiVersion, c.kind, has, owns)
 		}
 	}
