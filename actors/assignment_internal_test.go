@@ -23,7 +23,7 @@ func TestUnstableRenderIsCounted(t *testing.T) {
 	}
 	p := testProgram(nil)
 	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section)
-	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
+	cause := messages.By(messages.ByHook, "ConfigMap", messages.Cause{})
 	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
 	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: true})
 	families, err := p.Metrics.Registry.Gather()

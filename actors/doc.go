@@ -23,25 +23,24 @@
 // An actor knows of the others only the messages that they exchange, which package messages lists; no actor has a pointer to
 // another one. The files follow the actors:
 //
-//   - operator.go is the root, boot.go what the start reads, asks.go what commands and pages ask ([Operator]).
-//     program.go is what all actors share, phases.go has the drawings of all phases.
-//   - config.go and config_save.go: the ConfigMap and the Secret with values above it are one document, which is refused as a
-//     whole (D16, D40). config is their only writer.
-//   - converge.go, reloads.go and catalog.go: the life of a reload; what it knows of all modules.
-//   - module.go and global_hooks.go are the owners. What they have in common is in three parts: tasks and their runs
-//     (assignment.go), hooks (loading.go) and values (apply.go). switch.go is what a module does when it is switched
-//     off, suspended or forgotten, drift.go what it does about changes of others.
-//   - run_*.go is what runs do. These functions execute in goroutines of their own and may block. They must not touch the
-//     state of an actor: what they may know its owner hands over (known), and for the rest they ask.
-//   - queue.go is the head of a queue, line.go the tasks behind it, merge.go what makes two tasks one, and what slows
-//     loops down.
-//   - monitors.go, monitors_events.go and schedule.go make tasks of events and of crontabs.
-//   - healer.go notices that objects of releases are gone (H13), healer_health.go how healthy the others are (H25).
-//   - module_objects.go writes an object of kind Module for each module and takes requests from there (J14 to J17);
-//     module_objects_status.go computes what it writes, with the conditions and reasons of Flux, so that kstatus understands
-//     it.
-//   - metrics.go counts (chapter I of the rules): whoever does a thing counts it in [Metrics]. States are not counted:
-//     metrics_live.go reads at a scrape what the actors publish. metrics_reports.go holds what hooks report.
+//   - operator.go is the root, what the start reads, and [Operator]; asks.go is what commands and pages ask. program.go is
+//     what all actors share, phases.go has the drawings of all phases.
+//   - config.go: the ConfigMap and the Secret with values above it are one document, which is refused as a whole
+//     (D16, D40). config is their only writer.
+//   - converge.go and reloads.go: what is known of all modules, and the life of a reload.
+//   - module.go and global_hooks.go are the owners. What they have in common is the owner: tasks and their runs
+//     (assignment.go), hooks (module_life.go) and values (apply.go). module_life.go is also what a module does when it is switched
+//     on or off, suspended or forgotten, drift.go what it does about changes of others.
+//   - run_*.go is what runs do, and services.go what they use. These functions execute in goroutines of their own and
+//     may block. They must not touch the state of an actor: what they may know its owner hands over (known), and for the
+//     rest they ask.
+//   - queue.go is the head of a queue, the tasks behind it, what makes two tasks one, and what slows loops down.
+//   - monitors.go and schedule.go make tasks of events and of crontabs.
+//   - healer.go notices that objects of releases are gone (H13), and how healthy the others are (H25).
+//   - module_objects.go writes an object of kind Module for each module and takes requests from there (J14 to J17), with
+//     the conditions and reasons of Flux, so that kstatus understands it.
+//   - metrics.go counts (chapter I of the rules), and reads at a scrape what the actors publish. metrics_reports.go holds what
+//     hooks report.
 //
 // docs/architecture.md walks through it.
 package actors

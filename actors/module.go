@@ -20,7 +20,7 @@ import (
 
 // module owns the values, hooks, phase and release of one module and supervises its runs. It lives
 // as long as the process: disabling is a message, never a stop, because a new actor of the same
-// name would receive late messages of the old one. switch.go is what happens when it is switched on and off.
+// name would receive late messages of the old one. module_life.go is what happens when it is switched on and off.
 type module struct {
 	*owner
 	module addons.Module
@@ -285,7 +285,7 @@ func (m *module) publish() {
 }
 
 // owner is what a module and the global hooks have in common: it is the single writer of one
-// section of values, has hooks, and supervises the runs of its tasks (assignment.go, loading.go, apply.go).
+// section of values, has hooks, and supervises the runs of its tasks (assignment.go, module_life.go, apply.go).
 type owner struct {
 	self    applier // the actor whose part it is
 	program *program

@@ -1,12 +1,16 @@
 package actors
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -179,4 +183,315 @@ func (q *queue) publish(ctx actor.Context) {
 		}
 	}
 	q.program.Inspector.Publish(ctx.Self(), s)
+}
+
+// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9, C15),
+// so that queue.go only begins and ends tasks.
+
+// add adds a task at the end, or as the one with this index. Of the triggers of a hook it makes one task (C41), of the
+// runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count, unless
+// the task is only a repetition of it.
+func (q *queue) add(t messages.Task, first bool, index int) {
+	if isReload(t) {
+		q.addReload(t, first)
+		return
+	}
+	if first { // the continuation of a task that has just ended (F5): it takes the place of what waits
+		t = q.inPlaceOf(t, func(waiting messages.Task) bool { return serves(t, waiting) })
+		q.line = slices.Insert(q.line, min(index, len(q.line)), t)
+		return
+	}
+	if q.head != nil && Repeats(t, q.head.Task) || q.isServed(t) {
+		return
+	}
+	if w, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
+		for _, module := range w.Modules {
+			t = q.inPlaceOf(t, func(waiting messages.Task) bool {
+				return slices.Equal(runs(waiting), []string{module}) && waiting.Reload == 0
+			})
+		}
+	}
+	q.line = q.program.MergeIntoWaiting(q.line, t)
+}
+
+// addReload adds a reload, which runs all modules: at the end, in place of all other work of modules; or first, in place
+// of the reload in progress, too (F10).
+func (q *queue) addReload(t messages.Task, first bool) {
+	t = q.inPlaceOf(t, func(waiting messages.Task) bool {
+		return isReload(waiting) || ofReload(waiting) && (first || waiting.Reload == 0)
+	})
+	t.Reload = 0 // it is no step of that one
+	if first {
+		q.line = slices.Insert(q.line, 0, t)
+		return
+	}
+	q.line = append(q.line, t)
+}
+
+// ofReload reports whether a reload does the work of a task, or is ended with it.
+func ofReload(t messages.Task) bool {
+	switch w := t.Work.(type) {
+	case messages.RunModule, messages.RunModules, messages.DeleteModule, messages.PurgeRelease, messages.FinishReload,
+		messages.ReloadModules, messages.DiscoverModules: // a reload that has begun is its discovery
+		return true
+	case messages.RunHook:
+		return w.Binding == hooks.BeforeAll || w.Binding == hooks.AfterAll
+	}
+	return false
+}
+
+// inPlaceOf removes waiting tasks, and returns t with their causes. If one of them was a step of a reload, the new task
+// becomes that step: otherwise the reload would wait for a task that no longer exists.
+func (q *queue) inPlaceOf(t messages.Task, which func(messages.Task) bool) messages.Task {
+	q.line = slices.DeleteFunc(q.line, func(waiting messages.Task) bool {
+		needless := which(waiting)
+		if needless {
+			t.Reload = max(t.Reload, waiting.Reload)
+			t = t.Instead(waiting)
+		}
+		return needless
+	})
+	return t
+}
+
+// isServed reports whether a waiting task makes t needless.
+func (q *queue) isServed(t messages.Task) bool {
+	i := slices.IndexFunc(q.line, func(waiting messages.Task) bool { return serves(waiting, t) })
+	if i >= 0 {
+		q.line[i] = q.line[i].Instead(t)
+	}
+	return i >= 0
+}
+
+// serves reports whether a task makes another one needless: it runs all modules that the other would run, or repeats it.
+func serves(t, other messages.Task) bool {
+	if Repeats(other, t) {
+		return true
+	}
+	_, asks := t.Work.(messages.DiscoverModules)
+	if _, asked := other.Work.(messages.DiscoverModules); asked && !asks && !isReload(t) {
+		return false // a run asks no script
+	}
+	wanted, run := runs(other), runs(t)
+	return len(wanted) > 0 && (isReload(t) || !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(run, name) }))
+}
+
+// runs are the modules that a task runs, or that run after it.
+func runs(t messages.Task) []string {
+	switch w := t.Work.(type) {
+	case messages.RunModule:
+		return []string{t.Owner}
+	case messages.RunModules:
+		return w.Names
+	case messages.DiscoverModules:
+		return w.Modules
+	}
+	return nil
+}
+
+// crowd is the number of triggers of one hook from which on the status names the hook.
+const crowd = 20
+
+// count returns how many triggers wait for hooks, and the counts of those hooks for which more than
+// crowd do. The map is nil when there is none, as nearly always.
+func (q *queue) count() (triggers int, many map[string]int) {
+	for _, t := range q.line {
+		w, ok := t.Work.(messages.RunHook)
+		if !ok || !carriesTriggers(t) {
+			continue
+		}
+		triggers += len(w.Triggers)
+		if len(w.Triggers) > crowd {
+			if many == nil {
+				many = map[string]int{}
+			}
+			many[w.Hook] += len(w.Triggers)
+		}
+	}
+	return triggers, many
+}
+
+// firstRun is what one run of a hook serves of a waiting task. In protocol v0 each trigger has
+// a run of its own (C20); rest goes on waiting then.
+func firstRun(t messages.Task) (now, rest messages.Task, more bool) {
+	w, _ := t.Work.(messages.RunHook)
+	if !carriesTriggers(t) || len(w.Triggers) < 2 || w.Triggers[0].Context.Type != "" {
+		return t, messages.Task{}, false
+	}
+	now, rest = t, t
+	later := w
+	w.Triggers, later.Triggers = w.Triggers[:1:1], slices.Clip(w.Triggers[1:])
+	later.Binding = later.Triggers[0].Binding
+	now.Work, rest.Work = w, later
+	return now, rest, true
+}
+
+// These limits bound what waits for one hook. It is one task, which later triggers join in order
+// (C41), and it grows with what tenants do while the hook is slow or fails. Beyond the limits the
+// events of a binding become one Synchronization, which shows all objects as they are then.
+const (
+	// maxTriggers counts triggers; MaxWaiting is bytes of the objects and filter results in them.
+	maxTriggers = 1000
+	maxWaiting  = 8 << 20
+)
+
+// carriesTriggers reports whether a task runs a hook for events or ticks, to which others can be added.
+func carriesTriggers(t messages.Task) bool {
+	w, ok := t.Work.(messages.RunHook)
+	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes)
+}
+
+// mergeable reports whether two tasks can be one: they are for the same hook of the same owner,
+// whatever its file is called, and have the same allowFailure (C43).
+func mergeable(a, b messages.Task) bool {
+	return carriesTriggers(a) && carriesTriggers(b) && a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
+}
+
+// MergeIntoWaiting adds a task to those that wait, or adds its triggers to a waiting task of the
+// same hook, which keeps its place. It returns the new list; the waiting tasks themselves may be
+// changed, but never a message that another actor knows.
+func (p *program) MergeIntoWaiting(waiting []messages.Task, t messages.Task) []messages.Task {
+	w, _ := t.Work.(messages.RunHook)
+	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return mergeable(other, t) })
+	if i < 0 {
+		return append(waiting, t)
+	}
+	all, _ := waiting[i].Work.(messages.RunHook)
+	for _, trigger := range w.Triggers {
+		all = withTrigger(all, trigger)
+	}
+	bytes := 0
+	for _, trigger := range all.Triggers {
+		bytes += held(trigger)
+	}
+	if len(all.Triggers) > maxTriggers || bytes > maxWaiting {
+		all = p.Runs.relieved(waiting[i], all)
+	}
+	waiting[i].Work = all
+	return waiting
+}
+
+// held is what a trigger holds in memory while it waits, in bytes. Snapshots are not among it: they
+// are taken when the hook runs.
+func held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
+
+// relieved is w with less: a Synchronization in place of the events of each binding that has several, which shows all
+// objects as they are when the hook runs, and of each group the last trigger, which says as much as all of them (C42).
+// Protocol v0 has no Synchronization: the older half goes. A single event and ticks stay, so there may still be too
+// much. What was dropped is reported (P5). Actors and runs call it; messages share triggers, so it copies.
+func (s *Shared) relieved(task messages.Task, w messages.RunHook) messages.RunHook {
+	events, last, shown := map[int]int{}, map[string]int{}, map[int]bool{}
+	for i, t := range w.Triggers {
+		if last[t.Context.GroupName] = i; isEvent(t) {
+			events[t.Index]++
+		}
+	}
+	var kept []messages.Trigger
+	for i, t := range w.Triggers {
+		switch {
+		case isEvent(t) && events[t.Index] > 1:
+			if !shown[t.Index] {
+				shown[t.Index] = true
+				t.Context = hooks.Context{Binding: t.Context.Binding, Type: hooks.TypeSynchronization}
+				kept = append(kept, t)
+			}
+		case t.Context.Type == hooks.TypeGroup && last[t.Context.GroupName] != i:
+		case t.Context.Resource != nil && i < len(w.Triggers)/2:
+		default:
+			kept = append(kept, t)
+		}
+	}
+	if dropped := len(w.Triggers) - len(kept); dropped > 0 {
+		const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
+		s.Metrics.Overflows.WithLabelValues(task.Queue, w.Hook).Inc()
+		s.Log.Warn(what, "owner", task.Owner, "hook", w.Hook, "queue", task.Queue, "events", dropped)
+		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", w.Hook, task.Queue, what)})
+	}
+	w.Triggers = kept
+	return w
+}
+
+// isEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a
+// group are none, because the last of them says as much; those of protocol v0 have no type.
+func isEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent }
+
+// withTrigger adds a trigger, unless something that waits already stands for it.
+func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
+	same := func(o messages.Trigger) bool { return o.Binding == t.Binding && o.Index == t.Index }
+	last := len(w.Triggers) - 1
+	switch {
+	case t.Binding == hooks.OnSchedule && slices.ContainsFunc(w.Triggers, same): // the ticks of one schedule are one
+		return w
+	case t.Context.Type == hooks.TypeGroup && last >= 0 && w.Triggers[last].Context.Type == hooks.TypeGroup && same(w.Triggers[last]): // C42
+		return w
+	case isEvent(t) && slices.ContainsFunc(w.Triggers, func(o messages.Trigger) bool { return same(o) && o.Context.Type == hooks.TypeSynchronization }):
+		return w // the Synchronization has not begun: it will show the object as it is now, or newer
+	}
+	w.Triggers = append(slices.Clip(w.Triggers), t) // a copy: others know this message
+	return w
+}
+
+// Repeats reports whether the task that is added repeats one that has not ended yet, so
+// that they do not pile up: a Synchronization whose hook fails (C15), and a purge that fails at each reload (E10).
+func Repeats(added, other messages.Task) bool {
+	switch a := added.Work.(type) {
+	case messages.SynchronizeHook:
+		o, ok := other.Work.(messages.SynchronizeHook)
+		return ok && a.Again && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
+	case messages.PurgeRelease:
+		return other.Work == added.Work
+	}
+	return false
+}
+
+// allowedTurns is how often the same cause may occur in a chain before the chain counts as a loop:
+// values that settle do so within a turn or two.
+const allowedTurns = 3
+
+// turns counts how often the last link of a chain stands in it.
+func turns(c messages.Cause) int {
+	n := 0
+	for _, link := range c.Chain() {
+		if link.Activation == c.Activation && link.Detail == c.Detail {
+			n++
+		}
+	}
+	return n
+}
+
+// loopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
+// 20 s, 30 s, 30 s …; 0 when it does not.
+func loopDelay(c messages.Cause) time.Duration { return slowedDown(turns(c), 30*time.Second) }
+
+// slowedDown is the delay of what was done a number of times: none for allowedTurns, then 5 s,
+// and twice as long each time, up to longest.
+func slowedDown(times int, longest time.Duration) (d time.Duration) {
+	for range times - allowedTurns {
+		if d = min(max(2*d, 5*time.Second), longest); d == longest {
+			break
+		}
+	}
+	return d
+}
+
+// Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
+// intervals.
+func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) {
+	p.Metrics.Loops.WithLabelValues(activation(c)).Inc()
+	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
+	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "err", chainText(c))
+}
+
+// chainText shows the latest links of a chain.
+func chainText(c messages.Cause) string {
+	const shown = 6
+	var links []string
+	chain := c.Chain()
+	for _, link := range chain[:min(shown, len(chain))] {
+		links = append(links, link.String())
+	}
+	if more := len(chain) - shown; more > 0 {
+		links = append(links, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(links, " ← ")
 }

@@ -9,10 +9,10 @@
 // are implemented here. That is the core, 1,500 lines of code, to be read in this order:
 //
 //	apply.go      Apply: one step, by Helm's actions, then State again until nothing is left to do
-//	state.go      State: the content of the release records in the cluster
+//	state.go      State: the content of the release records in the cluster; Decide: state, checksum, absent
+//	              objects → one step (pure)
 //	render.go     Render: the manifest that the chart makes of the values
-//	decide.go     Decide: state, checksum, absent objects → one step (pure)
-//	operation.go  the parts of one Apply that it does not share, bound to one context
+//	operation.go  the parts of one Apply that it does not share, bound to one context, and its connection
 //	cluster.go    implements kube.Interface of Helm: labels, owners, shared connections
 //	store.go      implements driver.Driver of Helm: its Secrets, read without listing
 //	              them again and again
@@ -20,14 +20,14 @@
 // Each of the other files adds one thing:
 //
 //   - the interface for callers, and the connections of all: client.go; errors, and what everybody may read of them:
-//     errors.go; the connection of one operation: transport.go;
-//   - records: record.go their encoding and content, recall.go what is saved for the next start;
+//     errors.go;
+//   - records: record.go their encoding and content, and what is saved for the next start;
 //   - objects: survey.go which exist and who owns them, watch.go what changes, and which end by themselves;
 //   - what an upgrade deletes, what a person must allow first, and what a lost file must not delete: deletions.go;
-//   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
+//   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: survey.go; in
 //     other namespaces: homes.go;
 //   - what differs from Helm: hooks.go keeps hooks from replacing what is not theirs;
-//   - what would happen: plan.go, dryrun.go, changes.go.
+//   - what would happen: plan.go, dryrun.go.
 //
 // The packages below have no releases: charts reads directories, fetch downloads charts of others,
 // manifest parses rendered manifests, kinds keeps the kinds that the API server serves, and health assesses

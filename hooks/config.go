@@ -21,7 +21,7 @@ import (
 // It is strict (C7). The error is a *ConfigError with every mistake, or explains why the output
 // cannot be read at all.
 //
-// The schema checks the structure (schema.go); only of one that is right is the meaning checked.
+// The schema checks the structure; only of one that is right is the meaning checked.
 func ParseConfig(scope Scope, data []byte) (*Config, error) {
 	return parseConfig(scope, data, nil)
 }

@@ -107,7 +107,7 @@ type Cause struct {
 }
 
 // maxChain bounds a chain of causes, which a loop would make grow without end. It is well above the
-// length at which loops are delayed (actors/merge.go).
+// length at which loops are delayed (actors/queue.go).
 const maxChain = 40
 
 // In returns the cause as one that a span has made.
@@ -165,7 +165,6 @@ const (
 	BySync       = "Synchronization"
 	ByAbsence    = "HelmResourcesAbsent"
 	ByDrift      = "Drift"
-	ByChance     = "UnstableRender"
 	ByScript     = "EnabledScript"
 	ByFiles      = "Files"
 	ByHand       = "ByHand"

@@ -1,7 +1,7 @@
 // Package testkit plays the life of an operator on virtual time: the real actors, real
 // or scripted hooks, and packages helm and kube on the API server in memory. A lifecycle of hours takes
 // milliseconds, and its trace is the same each time:
-// the player runs one goroutine at a time (scheduler.go), in an order that a seed decides.
+// the player runs one goroutine at a time (play.go), in an order that a seed decides.
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
 // its files are the modules and hooks, "script" has the steps, each after >, and below each what must

@@ -7,5 +7,5 @@
 // their answers cannot be predicted; they have no effects. Plans and renders may block, and run in the goroutine of
 // the caller.
 //
-// config.go, reload.go and check.go decide; plan.go and render.go make what types.go describes, and text.go shows it.
+// config.go, reload.go and check.go decide; plan.go makes what types.go describes and shows.
 package plan

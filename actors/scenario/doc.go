@@ -10,7 +10,7 @@
 // and tests, [Play] plays each in a play of its own (play.go), which copies the module,
 // puts a recorder between the actors and the outside (recorder.go) and compares at
 // each expect (check.go, with its matchers). Stand-ins answer what hooks
-// call (commands.go). A play shares nothing with another one, so
+// call (recorder.go). A play shares nothing with another one, so
 // they run in parallel.
 //
 // The [Engine] below it also plays the lifecycle scripts of package testkit. Commands (cmd/local, cmd/lint, cmd/dev,

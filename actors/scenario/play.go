@@ -402,7 +402,7 @@ func (p *play) tick(name string) error {
 //	global-hooks/   schemas, and hooks if the scenario wants them
 //	kubeconfig      the API server of the play, for hooks that call kubectl
 //	tmp/            the files of runs of hooks
-//	commands/       stand-ins for programs (commands.go)
+//	commands/       stand-ins for programs (recorder.go)
 type files struct {
 	scenario *Scenario
 	dir      string // "" before the play has begun

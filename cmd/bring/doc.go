@@ -3,7 +3,7 @@
 // chart of a module by another version (upgrade.go).
 //
 // What is made is prepared in a hidden directory next to the modules, checked there, and moved to its
-// place by renames (stage.go): an operator that watches the directory never reads a file that is half
+// place by renames (init.go): an operator that watches the directory never reads a file that is half
 // written, and a failure leaves everything as it was. Nothing is written to a cluster.
 //
 // A module that is made of a chart keeps the chart unchanged in chart/, so that another version can

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -205,7 +204,6 @@ func (c *checks) look(ctx context.Context, m addons.Module) {
 				"if the value is set, numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
 		}
 	}
-	c.hookNames(m)
 	// Documents are in the order in which Helm installs them.
 	slices.SortStableFunc(c.found.list[before:], func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
@@ -225,29 +223,6 @@ func (c *checks) object(ctx context.Context, checker *fields.Checker, o map[stri
 	for _, wrong := range checker.Check(o) {
 		add(wrong.Path, name+": "+wrong.String())
 	}
-}
-
-// hookNames warns of Helm hooks that Helm does not know: it leaves out the whole object, and says so only in its
-// log. A name that a template computes is not checked.
-func (c *checks) hookNames(m addons.Module) {
-	known := strings.Fields("pre-install post-install pre-upgrade post-upgrade pre-delete post-delete pre-rollback post-rollback test test-success")
-	annotation := regexp.MustCompile(`^\s*["']?helm\.sh/hook["']?:\s*["']?(\w[\w, -]*)["']?\s*(?:#.*)?$`)
-	templates := filepath.Join(charts.Root(m.Dir), "templates")
-	_ = filepath.WalkDir(templates, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return nil //nolint:nilerr // what cannot be read does not load, either
-		}
-		for n, line := range c.found.yamlOf(file).lines {
-			found := append(annotation.FindStringSubmatch(line), "", "")
-			for name := range strings.FieldsFuncSeq(found[1], func(r rune) bool { return r == ',' || r == ' ' }) {
-				if !slices.Contains(known, strings.ToLower(name)) {
-					fix := values.DidYouMean(strings.ToLower(name), known, "write one of "+strings.Join(known, ", "))
-					c.found.add(Warning, file, place{line: n + 1}, fmt.Sprintf("Helm has no hook %q, and leaves out the object; %s", name, fix))
-				}
-			}
-		}
-		return nil
-	})
 }
 
 // kinds are the kinds that exist where the modules will run: those of an API server in memory, to
