@@ -72,10 +72,6 @@ type driftFound struct {
 // driftDue is sent by a timer.
 type driftDue struct{ number int }
 
-func seeksDrift(p *program) bool {
-	return p.Plans != nil && (p.Drift == messages.DriftReport || p.Drift == messages.DriftCorrect)
-}
-
 // driftDelay adds up to a tenth to d, for each module always the same part, so that the looks of
 // all modules are spread over time, and come in an order that is known.
 func driftDelay(module string, d time.Duration) time.Duration {
@@ -87,7 +83,7 @@ func driftDelay(module string, d time.Duration) time.Duration {
 
 // lookLater begins to wait for the next look at a module.
 func (d *drift) lookLater(in time.Duration) {
-	if !seeksDrift(d.program) {
+	if d.program.Plans == nil || d.program.Drift != messages.DriftReport && d.program.Drift != messages.DriftCorrect {
 		return
 	}
 	d.number++

@@ -228,7 +228,8 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
 	o.spawn(ctx, stageSources, monitorsPath, newMonitors(o.ctx, o.program))
 	o.global = b.tree.Global
-	o.spawn(ctx, stageSources, schedulePath, newSchedule(o.program))
+	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
+	o.spawn(ctx, stageSources, schedulePath, ticks)
 	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m

@@ -41,11 +41,6 @@ type entry struct {
 // harm: due looks at the clock.
 type entriesDue struct{}
 
-// New makes the actor.
-func newSchedule(p *program) actor.Actor {
-	return &schedule{program: p, log: p.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
-}
-
 // Receive implements actor.Actor.
 func (s *schedule) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -234,10 +233,26 @@ func retryOnConflict(write func() error) error {
 //
 // The libraries' logger is global to the process: call this once, from main,
 // before the first goroutine.
-func RedirectKlog(log *slog.Logger) {
-	debug := funcr.New(func(_, text string) { log.Debug(text) }, funcr.Options{Verbosity: 6})
-	klog.SetLoggerWithOptions(debug, klog.ContextualLogger(true))
+func RedirectKlog(log *slog.Logger) { klog.SetSlogLogger(slog.New(debugOnly{log.Handler()})) }
+
+// debugOnly passes all records on as debug.
+type debugOnly struct{ slog.Handler }
+
+func (h debugOnly) Enabled(ctx context.Context, level slog.Level) bool {
+	const requests = -6 // klog's V(6)
+	return level >= requests && h.Handler.Enabled(ctx, slog.LevelDebug)
 }
+
+func (h debugOnly) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h debugOnly) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugOnly{h.Handler.WithAttrs(attrs)}
+}
+
+func (h debugOnly) WithGroup(name string) slog.Handler { return debugOnly{h.Handler.WithGroup(name)} }
 
 // maxWarnings is how many warnings are logged in a context of WithAbout and those that are made of it.
 const maxWarnings = 20

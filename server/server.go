@@ -206,7 +206,7 @@ const (
 func newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ConnState: newConnections(maxConnections).changed,
+		ConnState: (&connections{limit: maxConnections, open: map[net.Conn]occupation{}}).changed,
 	}
 }
 
@@ -391,10 +391,6 @@ type connections struct {
 type occupation struct {
 	answered bool // false: it waits for a complete request, also while it is idle
 	since    time.Time
-}
-
-func newConnections(limit int) *connections {
-	return &connections{limit: limit, open: map[net.Conn]occupation{}}
 }
 
 // changed is the ConnState hook of a server. The server calls it for a new connection in its accept

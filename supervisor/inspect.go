@@ -403,7 +403,8 @@ func writeNode(w io.Writer, n *Node, parent, branch, indent string) {
 	}
 	// A status has the last failure in its own words; bugs are always shown.
 	if n.LastFailure != "" && (n.Status == nil || n.Stack != "") {
-		status = strings.TrimSpace(status + " last failure: " + firstLine(n.LastFailure))
+		first, _, _ := strings.Cut(n.LastFailure, "\n")
+		status = strings.TrimSpace(status + " last failure: " + first)
 	}
 	fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%d\t%s\n", branch, strings.TrimPrefix(n.Path, parent), state,
 		short(n.InStateSeconds), n.UserMessages, n.Processed, n.Restarts, status)
@@ -427,9 +428,4 @@ func short(s float64) string {
 // oneLine brings an error of many lines into one.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
