@@ -121,6 +121,14 @@ func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
 	}
 }
 
+// cancelAll ends all tasks, those that their queue wants to hold, too.
+func (o *owner) cancelAll(ctx actor.Context) {
+	for _, t := range o.tasks {
+		t.held = false
+	}
+	o.runs.CancelAll(ctx, supervisor.ErrCancelled)
+}
+
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
 // leaves the queue.
 func (o *owner) start(ctx actor.Context, t *assignment) {
@@ -137,7 +145,7 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 		},
 		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			// The order matters: over may queue the same work again, so it comes before the queue
+			// The order matters: unqueued allows to queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
 			held := t.held && outcome != supervisor.Done
 			if held { // it goes on with what it has left

@@ -100,6 +100,9 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		c.span.End(nil)
 	case messages.RequestReload:
+		if msg.Cause.Activation == messages.ByFiles { // a module may have forgotten itself
+			clear(c.told)
+		}
 		c.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
 		c.confirmPurge(ctx, msg.Value)
@@ -139,7 +142,7 @@ func (c *converge) Receive(ctx actor.Context) {
 }
 
 // reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its
-// runs ask for a Discovery.
+// runs ask for a discovery.
 func reloadJob(p *program, t messages.Task) ReloadJob {
 	return ReloadJob{Job: Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}}
 }
@@ -182,11 +185,11 @@ func (c *converge) discover(ctx actor.Context, t messages.Task) {
 	j := reloadJob(c.program, t)
 	task := supervisor.Task{
 		Begins:    func() { from = c.discovery() },
-		Work:      func(run *supervisor.Run) (any, error) { return j.Discover(run, from) },
+		Work:      func(run *supervisor.Run) (any, error) { return j.discover(run, from) },
 		Succeeded: func(ctx actor.Context, result any) { c.discovered(ctx, t, result) },
 	}
 	if w, _ := t.Work.(messages.DiscoverModules); len(w.Modules) > 0 {
-		task.Work = func(run *supervisor.Run) (any, error) { return j.AskScripts(run, from) }
+		task.Work = func(run *supervisor.Run) (any, error) { return j.askAgain(run, from) }
 		task.Succeeded = func(ctx actor.Context, result any) { c.scriptsAsked(ctx, t, w.Modules, result) }
 	}
 	c.start(ctx, t, task)
@@ -507,7 +510,7 @@ func shortened(list []string, most int) []string {
 	return list
 }
 
-// why says which rule has enabled or disabled a module, and which hook (E16). decide does not know
+// why says which rule has enabled or disabled a module, and which hook (E16). plan does not know
 // hooks: converge receives their names with the flags.
 func (c *converge) why(v plan.Verdict, m addons.Module) string {
 	if v.Source == plan.ByHookFlag {

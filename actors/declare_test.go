@@ -62,7 +62,7 @@ func TestFamiliesThatAreNotOffered(t *testing.T) {
 
 // A scrape emits only metrics that are declared: another name would end the process.
 func TestStatesAreDeclared(t *testing.T) {
-	source, err := os.ReadFile("metrics_live.go")
+	source, err := os.ReadFile("metrics.go")
 	if err != nil {
 		t.Fatal(err)
 	}

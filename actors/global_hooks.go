@@ -81,7 +81,7 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 		return
 	}
 	g.discard()
-	g.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	g.cancelAll(ctx)
 	for _, hook := range g.hooks {
 		if !slices.ContainsFunc(msg.Hooks, func(now hooks.Hook) bool { return now.Name == hook.Name }) {
 			g.program.Metrics.ForgetHook("", hook.Name)

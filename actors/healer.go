@@ -165,7 +165,9 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	}
 	if msg.Wrote {
 		for _, o := range r.objects { // they are unknown until they are read again
-			delete(h.states, o)
+			known := h.states[o]
+			known.doubted = true
+			h.states[o] = known
 		}
 		h.missing(ctx, before, r.objects)
 	}
@@ -400,7 +402,8 @@ type objectStates map[helm.Object]assessed
 // assessed is the health of an object.
 type assessed struct {
 	helm.Health
-	since time.Time // it is in this state, as far as this process has seen
+	since   time.Time // it is in this state, as far as this process has seen
+	doubted bool      // Helm has written it since, so it is unknown until it is read again
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
@@ -434,7 +437,7 @@ func (w objectStates) of(objects []helm.Object, applied time.Time) *view.Health 
 	for _, o := range objects {
 		known := w[o]
 		sum.Images = append(sum.Images, strings.Fields(known.Images)...)
-		if known.State == "" {
+		if known.State == "" || known.doubted {
 			known = assessed{Health: helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, since: applied}
 		}
 		switch known.State {
@@ -465,9 +468,9 @@ func (r *releaseState) standing() []helm.Object {
 	return slices.DeleteFunc(slices.Clone(r.objects), func(o helm.Object) bool { return r.ends[o] })
 }
 
-// severity orders states, the worst first.
+// severity orders states, the worst first. Of those that are on their way the one that has been so for longest decides.
 func severity(state string) int {
-	return slices.Index([]string{view.ObjectFailed, view.ObjectTerminating, view.ObjectInProgress, view.ObjectUnknown}, state)
+	return map[string]int{view.ObjectFailed: -1, view.ObjectUnknown: 1}[state]
 }
 
 // note keeps what a watch reports until the healer looks at it.

@@ -392,7 +392,10 @@ func (o *owner) known() known {
 }
 
 // otherFiles is the result of work that failed because the files of its module are others now, or gone.
-type otherFiles struct{ err error }
+type otherFiles struct {
+	err  error
+	gone bool
+}
 
 // unlessGone ends a task that failed for that reason. No further attempt with these values could succeed, and the reload
 // that finds out what is due may wait behind this very task: the main queue would be blocked forever.
@@ -400,15 +403,18 @@ func (m *module) unlessGone(a *assignment) *assignment {
 	do, succeeded, dir := a.work, a.succeeded, m.module
 	a.work = func(run *supervisor.Run) (any, error) {
 		result, err := do(run)
-		if _, changed := errors.AsType[*filesChanged](err); changed || err != nil && dir.Gone() {
-			return otherFiles{err}, nil
+		gone := err != nil && dir.Gone()
+		if _, changed := errors.AsType[*filesChanged](err); changed || gone {
+			return otherFiles{err, gone}, nil
 		}
 		return result, err
 	}
 	a.succeeded = func(ctx actor.Context, result any) {
 		if others, ok := result.(otherFiles); ok {
 			m.log.Warn("files have changed during the task, or are gone: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", others.err)
-			m.runEnded()
+			if m.runEnded(); others.gone { // others wait for what was dropped; if it is back, the module starts again
+				m.forget(ctx)
+			}
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", a.Task.Cause)})
 			return
 		}

@@ -54,7 +54,7 @@ func (m *module) end(ctx actor.Context) {
 	m.loading = loading{}
 	m.discard()
 	m.dropNext(ctx)
-	m.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.cancelAll(ctx)
 }
 
 // suspend ends what runs: the module is about to be disabled. A delete goes on. A module whose
@@ -301,10 +301,10 @@ func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 	hook := o.hooks[i]
 	switch w := j.Task.Work.(type) {
 	case messages.RunHook:
-		return func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Run(w) }
+		return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Run(w) }
 	case messages.SynchronizeHook:
 		if !o.needless(hook, w) {
-			return func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Synchronize(w) }
+			return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Synchronize(w) }
 		}
 	}
 	return nil

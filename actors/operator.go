@@ -490,16 +490,21 @@ func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error 
 	if b.secretOff { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
-	switch { // something does not exist, though content of it was kept (P1)
-	case !exists && len(kept.Config) > 0:
-		refused = errDeletedBefore
-	case !b.hasSecret() && len(kept.Secret) > 0:
-		refused = errSecretDeletedBefore
-	}
-	if refused == nil {
+	if refused = cmp.Or(b.deleted(kept), refused); refused == nil {
 		return nil
 	}
 	return b.useKept(w, *kept, refused)
+}
+
+// deleted says what does not exist, though content of it was kept (P1).
+func (b *boot) deleted(kept *kube.LastValid) error {
+	switch {
+	case !b.inCluster.configMap.Exists() && len(kept.Config) > 0:
+		return errDeletedBefore
+	case !b.hasSecret() && len(kept.Secret) > 0:
+		return errSecretDeletedBefore
+	}
+	return nil
 }
 
 // hasSecret reports whether the Secret is there, or is not watched.

@@ -88,6 +88,7 @@ func (q *queue) taskDone(msg messages.TaskDone) {
 	}
 	if msg.Held {
 		at := 1 + slices.IndexFunc(q.line, isReload)
+		q.head.Task.Held = true
 		q.line = slices.Insert(q.line, at, q.head.Task)
 	}
 	q.head = nil
@@ -330,7 +331,7 @@ func firstRun(t messages.Task) (now, rest messages.Task, more bool) {
 // (C41), and it grows with what tenants do while the hook is slow or fails. Beyond the limits the
 // events of a binding become one Synchronization, which shows all objects as they are then.
 const (
-	// maxTriggers counts triggers; MaxWaiting is bytes of the objects and filter results in them.
+	// maxTriggers counts triggers; maxWaiting is bytes of the objects and filter results in them.
 	maxTriggers = 1000
 	maxWaiting  = 8 << 20
 )
@@ -342,9 +343,10 @@ func carriesTriggers(t messages.Task) bool {
 }
 
 // mergeable reports whether two tasks can be one: they are for the same hook of the same owner,
-// whatever its file is called, and have the same allowFailure (C43).
+// whatever its file is called, and have the same allowFailure (C43). One that is held may have run its hook already.
 func mergeable(a, b messages.Task) bool {
-	return carriesTriggers(a) && carriesTriggers(b) && a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
+	same := a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
+	return same && carriesTriggers(a) && carriesTriggers(b) && !a.Held && !b.Held
 }
 
 // MergeIntoWaiting adds a task to those that wait, or adds its triggers to a waiting task of the
@@ -437,7 +439,7 @@ func Repeats(added, other messages.Task) bool {
 	switch a := added.Work.(type) {
 	case messages.SynchronizeHook:
 		o, ok := other.Work.(messages.SynchronizeHook)
-		return ok && a.Again && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
+		return ok && a.Again && !other.Held && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
 	case messages.PurgeRelease:
 		return other.Work == added.Work
 	}

@@ -20,6 +20,9 @@ import (
 // maxRestarts is how often a reload may be started again before it is finished first.
 const maxRestarts = 3
 
+// logged is the number of restarts once it was reported that there are too many.
+const logged = 1 << 20
+
 // discovers reports whether a discovery reads the disk, or is about to.
 func (c *converge) discovers() bool {
 	return c.number == 0 || (c.phase == reloading || c.phase == postponed) && c.discoveredIn != c.number
@@ -58,9 +61,9 @@ func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 // postpone notes and reports a reload that follows the one in progress.
 func (c *converge) postpone(cause messages.Cause) {
 	c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
-	if c.restarts == maxRestarts { // it is logged until a reload ends with nothing postponed
+	if c.restarts < logged { // until a reload ends with nothing postponed
 		c.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", c.restarts, "cause", cause)
-		c.restarts++
+		c.restarts = logged
 		c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
 	}
 	c.postponed = &cause
@@ -118,7 +121,7 @@ func (c *converge) begin(ctx actor.Context, t messages.Task) {
 	c.began = time.Now()
 	if c.number > 1 {
 		c.span.End(nil) // it was overtaken, or is over
-		c.span = c.program.ConvergeSpan(c.number, cause)
+		c.span = c.program.convergeSpan(c.number, cause)
 	}
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.BeforeAll) {
@@ -196,7 +199,7 @@ func (c *converge) reloadTasks(steps plan.Steps, reload int) []messages.Task {
 // waits in main behind the start-up.
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
-	c.span = c.program.ConvergeSpan(1, cause)
+	c.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.Tree.Modules))
 	c.tell(ctx) // who is thawed during the first discovery must know what it left out
 	c.enqueue(ctx, false, c.startUpTasks(c.globalHooks, cause))

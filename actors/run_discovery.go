@@ -57,7 +57,7 @@ type discovery struct {
 }
 
 // spawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
-// SectionsAdded answers when they have their values. The path of a module is known to all, so nothing may be sent to
+// sectionsAdded answers when they have their values. The path of a module is known to all, so nothing may be sent to
 // it before that.
 type spawnModules struct {
 	Tree *addons.Tree
@@ -70,10 +70,10 @@ type spawnModules struct {
 // without a module.
 type ReloadJob struct{ Job }
 
-// Discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
+// discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
 // out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
 // it is then.
-func (j ReloadJob) Discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
+func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	run.Step("find modules")
@@ -107,7 +107,7 @@ func (j ReloadJob) Discover(run *supervisor.Run, d discovery) (_ discovery, err 
 	} else if _, err := j.Releases.Releases(run.Context()); err != nil { // the runs that follow read from this list (H6)
 		j.Log.Debug("the release records cannot be listed; each run reads its own", "err", err)
 	}
-	if err := j.askScripts(run, &d); err != nil {
+	if err := j.findEnabled(run, &d); err != nil {
 		return d, err
 	}
 	d.Unused = map[string][]string{}
@@ -119,20 +119,20 @@ func (j ReloadJob) Discover(run *supervisor.Run, d discovery) (_ discovery, err 
 	return d, err
 }
 
-// AskScripts is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
+// askAgain is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
 // in force.
-func (j ReloadJob) AskScripts(run *supervisor.Run, d discovery) (_ discovery, err error) {
+func (j ReloadJob) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}
-	err = j.askScripts(run, &d)
+	err = j.findEnabled(run, &d)
 	return d, err
 }
 
-// askScripts finds out which modules are enabled.
-func (j ReloadJob) askScripts(run *supervisor.Run, d *discovery) (err error) {
+// findEnabled finds out which modules are enabled.
+func (j ReloadJob) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return j.EnabledScript(run, m, d.Global, before)
 	}
@@ -399,7 +399,7 @@ func (j moduleJob) current() error {
 }
 
 // offerSections asks config to check static values and schemas that are to take the place of others, and to use those that
-// fit from now on. SectionsOffered answers.
+// fit from now on. sectionsOffered answers.
 type (
 	offerSections struct {
 		Modules  []addons.Module

@@ -62,8 +62,8 @@ type hookJob struct {
 	hook hooks.Hook
 }
 
-// Hook is the part of the job that runs a hook.
-func (j Job) Hook(run *supervisor.Run, hook hooks.Hook) hookJob { return hookJob{j, run, hook} }
+// hookJob is the part of the job that runs a hook.
+func (j Job) hookJob(run *supervisor.Run, hook hooks.Hook) hookJob { return hookJob{j, run, hook} }
 
 // Run is the work of a RunHook task.
 func (h hookJob) Run(w messages.RunHook) error { return h.alone(func() error { return h.serve(w) }) }
@@ -376,7 +376,7 @@ func (h hookJob) finish(e effects) error {
 	}
 	delete(h.job.Due, e.step)
 	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, h.hook.Name, e.metrics); dropped > 0 {
-		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", h.hook.Name, "dropped", dropped, "most", h.job.Metrics.Reports.Limit)
+		h.job.Log.Warn("metrics of a hook are dropped", "hook", h.hook.Name, "err", fmt.Sprintf("%d values of new series: a hook may have %d series", dropped, h.job.Metrics.Reports.Limit))
 	}
 	if len(e.objects) > 0 {
 		return h.job.ask(h.run, handOver{}) // that may have taken a while

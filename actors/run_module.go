@@ -123,7 +123,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || settled {
 				continue // another queue runs it, or it was done, or it comes later
 			}
-			if err := j.Hook(run, hook).Synchronize(w); err != nil {
+			if err := j.hookJob(run, hook).Synchronize(w); err != nil {
 				return err
 			}
 		}
@@ -135,7 +135,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
-		if err := j.Hook(run, hook).Run(orderWork(hook, binding)); err != nil {
+		if err := j.hookJob(run, hook).Run(orderWork(hook, binding)); err != nil {
 			return err
 		}
 	}
@@ -333,9 +333,9 @@ type releaseApplied struct {
 	Wrote   bool                 // Helm wrote objects: what is known of their health is out of date
 }
 
-// definitions are the CRDs that modules bring: those in crds/ of a module, and in crds/ of the
+// Definitions are the CRDs that modules bring: those in crds/ of a module, and in crds/ of the
 // subcharts of its chart that its values enable. Helm looks for their kinds afterwards.
-type definitions struct {
+type Definitions struct {
 	client   *kube.Client
 	releases *helm.Client
 	options  kube.CRDOptions
@@ -347,13 +347,13 @@ type definitions struct {
 }
 
 // NewDefinitions makes them.
-func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *definitions {
-	return &definitions{client: client, releases: releases, options: options}
+func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
+	return &Definitions{client: client, releases: releases, options: options}
 }
 
 // EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
 // counts (M1).
-func (d *definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	var own, brought []kube.CRD
 	var errs []error
 	sums := map[string][sha256.Size]byte{}
@@ -380,13 +380,13 @@ func (d *definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 }
 
 // CheckCRDs implements CRDs.
-func (d *definitions) CheckCRDs(m helm.Module) error {
+func (d *Definitions) CheckCRDs(m helm.Module) error {
 	_, err := d.own(m)
 	return err
 }
 
 // EnsureSubcharts implements CRDs.
-func (d *definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	files, sum := d.subcharts(m)
 	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
@@ -396,7 +396,7 @@ func (d *definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 }
 
 // own are the definitions in crds/ of a module.
-func (d *definitions) own(m helm.Module) ([]kube.CRD, error) {
+func (d *Definitions) own(m helm.Module) ([]kube.CRD, error) {
 	files, err := charts.Definitions(m.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read CRDs of %s: %w", m.Shows(charts.Root(m.Dir)), err)
@@ -405,7 +405,7 @@ func (d *definitions) own(m helm.Module) ([]kube.CRD, error) {
 }
 
 // read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.
-func (d *definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, err error) {
+func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, err error) {
 	var errs []error
 	for _, f := range files {
 		if d.options.Skips(f.Name) {
@@ -431,7 +431,7 @@ func (d *definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, 
 
 // subcharts are the files of definitions of the subcharts that the values of a module enable. The checksum
 // covers names and lengths, so that no two lists of files have the same.
-func (d *definitions) subcharts(m helm.Module) (files []charts.File, sum [sha256.Size]byte) {
+func (d *Definitions) subcharts(m helm.Module) (files []charts.File, sum [sha256.Size]byte) {
 	all := sha256.New()
 	files = d.releases.SubchartCRDs(m)
 	for _, f := range files {
@@ -464,7 +464,7 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	return append(releases, ours...), others, nil
 }
 
-// mayPurge asks converge whether a release is still one to purge; it answers Purgeable.
+// mayPurge asks converge whether a release is still one to purge; it answers purgeable.
 type (
 	mayPurge struct{ Release string }
 	// purgeable is the answer.
@@ -582,7 +582,7 @@ func inForce(tree *addons.Tree, module string) error {
 	return nil
 }
 
-// awaitQuiet asks a module to answer ModuleQuiet as soon as nothing of it runs: two Helm
+// awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm
 // actions on its release at the same time would break it.
 type (
 	awaitQuiet struct{}

@@ -336,7 +336,7 @@ type updateGlobal struct {
 }
 
 // addSections adds to config the modules that were found after the start. Each receives its section of the ConfigMap
-// before SectionsAdded answers the discovery that asked the operator for them, so that no run begins without its
+// before sectionsAdded answers the discovery that asked the operator for them, so that no run begins without its
 // section.
 type (
 	addSections struct {
@@ -400,8 +400,8 @@ func linkTo(c messages.Cause) []trace.SpanStartOption {
 	return nil
 }
 
-// ConvergeSpan begins the span of a reload, the start-up before the first one included.
-func (s Services) ConvergeSpan(reload int, cause messages.Cause) span {
+// convergeSpan begins the span of a reload, the start-up before the first one included.
+func (s Services) convergeSpan(reload int, cause messages.Cause) span {
 	options := append(linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
 		attribute.Int("reload", reload), attribute.String("activation", cause.First().Activation), attribute.String("cause", cause.String()),
 	))

@@ -294,6 +294,20 @@ func stable(before contents, look func() contents, read func(contents) error) er
 	return errUnstable
 }
 
+// contents are the checksums of the files below a directory.
+type contents struct {
+	// stamp changes when a file appears, disappears, or changes its size, time or mode.
+	stamp sum
+	// settled: no file was written just before it was read. If one was, a second write in the same
+	// tick of the file system's clock may leave the stamp as it is, so an equal stamp proves
+	// nothing.
+	settled bool
+	// all is that of all files that count, and run that of the chart and of what values come from.
+	all, run sum
+	// content has the files that count, and whether they have content. See lost.
+	content map[string]bool
+}
+
 // lostSince is why a tree that has lost content must not be in force, see contents.lost. shown is the
 // directory as messages name it.
 func (c contents) lostSince(before contents, dir, shown string) error {
@@ -430,20 +444,6 @@ func (t *Tree) UnloadedModules(of func(name string) bool) map[string]string {
 }
 
 type sum [sha256.Size]byte
-
-// contents are the checksums of the files below a directory.
-type contents struct {
-	// stamp changes when a file appears, disappears, or changes its size, time or mode.
-	stamp sum
-	// settled: no file was written just before it was read. If one was, a second write in the same
-	// tick of the file system's clock may leave the stamp as it is, so an equal stamp proves
-	// nothing.
-	settled bool
-	// all is that of all files that count, and run that of the chart and of what values come from.
-	all, run sum
-	// content has the files that count, and whether they have content. See lost.
-	content map[string]bool
-}
 
 // The limits of a directory. What is beyond them is not compared; of a file that cannot be read, or is
 // larger than values may be, only size and time are.

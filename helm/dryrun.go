@@ -21,7 +21,7 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// Objects is a transport that turns writes of objects into dry runs of the API server. Deletions
+// dryTransport is a transport that turns writes of objects into dry runs of the API server. Deletions
 // are answered here, without a request. It notes what would change, so that the code of an apply
 // can be used for plans unchanged. It is safe for concurrent use.
 //
@@ -36,7 +36,7 @@ type dryTransport struct {
 
 var _ http.RoundTripper = (*dryTransport)(nil)
 
-// New makes a transport that reads through another one.
+// newDryTransport makes a transport that reads through another one.
 func newDryTransport(next http.RoundTripper) *dryTransport { return &dryTransport{next: next} }
 
 // RoundTrip implements http.RoundTripper. An unknown method is an error: it might write.

@@ -79,6 +79,14 @@ func parseDocument(data []byte) (map[string]any, error) {
 	}
 }
 
+// report collects mistakes and warnings while a document is read. It also carries where jq
+// expressions find the modules that they import.
+type report struct {
+	violations []Violation
+	warnings   []string
+	jqLibrary  []string
+}
+
 // version returns the protocol (C5). It reports an unknown one and returns "", for which nothing
 // else is checked: any further mistake would be a consequence.
 func (r *report) version(document map[string]any) string {
@@ -517,14 +525,6 @@ func (e *ConfigError) Error() string {
 		return "hook configuration: " + lines[0]
 	}
 	return fmt.Sprintf("hook configuration has %d mistakes:\n  %s", len(lines), strings.Join(lines, "\n  "))
-}
-
-// report collects mistakes and warnings while a document is read. It also carries where jq
-// expressions find the modules that they import.
-type report struct {
-	violations []Violation
-	warnings   []string
-	jqLibrary  []string
 }
 
 // fail records a mistake, once. After maxProblems one more says that there are others.

@@ -221,6 +221,15 @@ func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) (left []crd
 	return left, left[0].failed(err)
 }
 
+// crdSource is a CRD without what only the API server may set. Nothing changes it after complete: several goroutines
+// read the object.
+type crdSource struct {
+	file   string
+	name   string
+	hash   string // of all that is applied, labels of the operator included, but for the hash itself
+	object *unstructured.Unstructured
+}
+
 // failed names the definition that an error is about.
 func (d crdSource) failed(err error) error {
 	return fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(err))
@@ -230,15 +239,6 @@ func (d crdSource) failed(err error) error {
 type CRD struct {
 	File   string // as errors and logs name it
 	Object *unstructured.Unstructured
-}
-
-// crdSource is a CRD without what only the API server may set. Nothing changes it after complete: several goroutines
-// read the object.
-type crdSource struct {
-	file   string
-	name   string
-	hash   string // of all that is applied, labels of the operator included, but for the hash itself
-	object *unstructured.Unstructured
 }
 
 // Skips reports whether a file is none of definitions, by its name (M1).

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"addon-operator/kube/objectpatch"
@@ -36,9 +38,13 @@ func (c *Client) CheckObjectPatches(ctx context.Context, patches []objectpatch.P
 		if err != nil && !needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 		}
-		defined = defined || p.Creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
+		defined = defined || defines(p)
 	}
 	return joined(errs)
+}
+
+func defines(p objectpatch.Patch) bool {
+	return p.Creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
 }
 
 // joined writes out the first hundred errors: there can be tens of thousands, often with one reason such as a missing
@@ -56,8 +62,9 @@ func joined(errs []error) error {
 // order, and when ctx ends those that were not tried.
 func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs []error
+	defined := false
 	for i, p := range patches {
-		if err := c.applyObjectPatch(WithAbout(ctx, "patch", p.String()), p); err != nil {
+		if err := c.applyObjectPatch(WithAbout(ctx, "patch", p.String()), p, defined); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 			p.Unanswered = p.Unanswered || !answered(err) // p is a copy; once true it stays so over all repetitions
 			left = append(left, p)
@@ -65,6 +72,7 @@ func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.P
 		if ctx.Err() != nil && i+1 < len(patches) { // each other request would only fail, too
 			return append(left, patches[i+1:]...), errors.Join(joined(errs), ctx.Err())
 		}
+		defined = defined || defines(p)
 	}
 	return left, joined(errs)
 }
@@ -108,8 +116,15 @@ func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error
 // applyObjectPatch executes one operation. A missing object, or kind, is success where the result
 // is the one that the hook wants (K3): a delete, or a patch with ignoreMissingObject. A create that
 // finds nothing lacks its namespace, and fails.
-func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch) error {
+func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
 	to, err := c.target(ctx, p)
+	if defined && errors.Is(err, errNoKind) { // the API server serves it a moment later
+		_ = wait.PollUntilContextTimeout(ctx, discoveryInterval, kindsSettle, false, func(ctx context.Context) (bool, error) {
+			to, err = c.target(ctx, p)
+			return !errors.Is(err, errNoKind), nil
+		})
+		err = cmp.Or(context.Cause(ctx), err)
+	}
 	if err == nil {
 		err = c.execute(ctx, to, p)
 	}

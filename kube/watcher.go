@@ -153,6 +153,40 @@ type look struct {
 	watch *Watch
 }
 
+// Watch is the cache of one binding and the stream of its changes. See Watcher.Watch.
+//
+// It has two goroutines: run keeps its parts, deliver calls changed and synced. Sources call the
+// parts from goroutines of their own. All of them meet in the queue: what is queued with a lock
+// held is delivered in the same order without one. A Watch of an Origin has no goroutine (watcher.go).
+type Watch struct {
+	watcher   *Watcher
+	spec      Spec
+	selection selection
+	changed   func(Change) // may be nil, and so may this
+	complete  func()
+	cancel    context.CancelFunc
+
+	lost signal // the kind may be gone
+	wake signal // the queue is not empty
+
+	adjusting sync.Mutex // one adjustment of the parts at a time; taken before all other locks
+
+	mu         sync.Mutex
+	namespaces *Watch // on the namespaces that it covers; nil: these are fixed
+	kind       *kind  // nil: not known yet, or gone
+	problem    error  // why the kind is not known; nil: it is, or was not looked for yet
+	settled    bool   // parts are all that there will be, as far as is known
+	parts      map[scope]*part
+	synced     bool     // it was whole once
+	whole      bool     // all parts are listed, and the last word of that is on its way
+	stopped    bool     // nothing is queued any more
+	seq        uint64   // of the last change
+	queue      []func() // calls of notify, synced, Overflowed and failed that are due, in order; Limit bounds what they come from
+	bytes      int      // that the entries of all parts take
+	overflowed bool     // that was too much: nothing is kept any more
+	failures   uint64   // of the filter
+}
+
 // begin is what run does, without a goroutine.
 func (w *Watch) begin(ctx context.Context) {
 	if w.spec.NamespaceLabels != nil {
@@ -239,40 +273,6 @@ func (f *Feed) Put(object *unstructured.Unstructured) {
 func (f *Feed) Remove(object *unstructured.Unstructured) {
 	_ = f.source.Delete(object)
 	f.watch.fed(f.ctx)
-}
-
-// Watch is the cache of one binding and the stream of its changes. See Watcher.Watch.
-//
-// It has two goroutines: run keeps its parts, deliver calls changed and synced. Sources call the
-// parts from goroutines of their own. All of them meet in the queue: what is queued with a lock
-// held is delivered in the same order without one. A Watch of an Origin has no goroutine (watcher.go).
-type Watch struct {
-	watcher   *Watcher
-	spec      Spec
-	selection selection
-	changed   func(Change) // may be nil, and so may this
-	complete  func()
-	cancel    context.CancelFunc
-
-	lost signal // the kind may be gone
-	wake signal // the queue is not empty
-
-	adjusting sync.Mutex // one adjustment of the parts at a time; taken before all other locks
-
-	mu         sync.Mutex
-	namespaces *Watch // on the namespaces that it covers; nil: these are fixed
-	kind       *kind  // nil: not known yet, or gone
-	problem    error  // why the kind is not known; nil: it is, or was not looked for yet
-	settled    bool   // parts are all that there will be, as far as is known
-	parts      map[scope]*part
-	synced     bool     // it was whole once
-	whole      bool     // all parts are listed, and the last word of that is on its way
-	stopped    bool     // nothing is queued any more
-	seq        uint64   // of the last change
-	queue      []func() // calls of notify, synced, Overflowed and failed that are due, in order; Limit bounds what they come from
-	bytes      int      // that the entries of all parts take
-	overflowed bool     // that was too much: nothing is kept any more
-	failures   uint64   // of the filter
 }
 
 func newWatch(w *Watcher, spec Spec, selection selection, changed func(Change), synced func()) *Watch {

@@ -45,6 +45,8 @@ type Task struct {
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
 	Group string
+	// Held: it has failed, and waits until a reload has begun.
+	Held bool
 	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
 	Trace    string
 	QueuedAt time.Time

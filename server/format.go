@@ -55,7 +55,7 @@ type display struct {
 	outcome string
 }
 
-// OutcomeHeader is the header with what a program must know of a plan (view.Plan.Outcome).
+// OutcomeHeader is the header with what a program must know of a plan (plan.Plan.Outcome).
 const OutcomeHeader = "Addon-Operator-Outcome"
 
 // MarshalJSON implements json.Marshaler, so that a display looks like its data in JSON and YAML.

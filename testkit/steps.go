@@ -332,16 +332,8 @@ func (p *player) show() {
 			p.Trace.Add("%s: %s", path, published)
 		case view.HealerStatus:
 			p.showHealth(status.Releases)
-		case view.MonitorsStatus:
-			for _, b := range status.Bindings {
-				if b.Held > 0 {
-					p.Trace.Add("binding %s of %s holds %d events", b.Binding, b.Hook, b.Held)
-				}
-			}
 		default:
-			if published != nil && strings.Contains(path, "/run/") {
-				p.Trace.Add("%s: %s", path, published)
-			}
+			p.showOther(path, published)
 		}
 	})
 	for _, h := range p.Operator.HangingHooks() {
@@ -360,6 +352,18 @@ func (p *player) show() {
 	p.Trace.AddLine(cmp.Or(strings.Join(all, "; "), "no module and no release"))
 	p.showData("configmap", p.Cluster.ConfigMap.Data())
 	p.showData("secret", p.Cluster.Secret.Data())
+}
+
+func (p *player) showOther(path string, published fmt.Stringer) {
+	if status, ok := published.(view.MonitorsStatus); ok {
+		for _, b := range status.Bindings {
+			if b.Held > 0 {
+				p.Trace.Add("binding %s of %s holds %d events", b.Binding, b.Hook, b.Held)
+			}
+		}
+	} else if published != nil && strings.Contains(path, "/run/") {
+		p.Trace.Add("%s: %s", path, published)
+	}
 }
 
 func (p *player) showHealth(releases map[string]view.ReleaseHealth) {

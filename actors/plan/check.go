@@ -12,7 +12,7 @@ import (
 	"addon-operator/values"
 )
 
-// ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
+// CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
 // with the static values below them: every violation at once. What is broken in the tree itself is
 // not checked further. Warnings name keys that belong to no module.
 //
@@ -37,18 +37,18 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 	return errors.Join(staticErr, err) // nil if both are
 }
 
-// Charts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json
-// of their charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not
+// CheckCharts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json
+// of their charts and subcharts, as Helm does before it renders (H22). A ConfigMap that CheckConfigMap refuses is not
 // checked further.
 func CheckCharts(tree *addons.Tree, data, secret map[string]string) error {
 	sections, refused := Sections(tree)
 	schemas := schemasOf(tree, sections)
 	if refused != nil {
-		return nil
+		return nil //nolint:nilerr // it is reported elsewhere
 	}
 	doc, refused := schemas.Check(data, secret)
 	if refused != nil {
-		return nil
+		return nil //nolint:nilerr // it is reported elsewhere
 	}
 	var errs []error
 	for _, m := range tree.Modules {
@@ -83,7 +83,7 @@ func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
 	return n
 }
 
-// Tree says what is wrong in a tree with which an operator starts all the same, without the module,
+// CheckTree says what is wrong in a tree with which an operator starts all the same, without the module,
 // the script or the hook that was meant (J12), or with a chart that cannot be installed (H21).
 // Hooks are looked at and not run: what is wrong with their
 // configuration is not found.

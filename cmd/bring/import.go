@@ -87,7 +87,7 @@ func (i *importing) run(cmd *cobra.Command) (err error) {
 	return onStage(cmd, dirs[0], func(s *stage) error {
 		r := i.record
 		fmt.Fprintf(&s.out, "Release %s in namespace %s: chart %s %s, revision %d.\n", r.Release, r.Namespace, r.Chart, r.Version, r.Revision)
-		secret, err := i.write(cmd.Context(), s, base)
+		secret, err := i.write(s, base)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (i *importing) read(ctx context.Context) error {
 
 // write writes the module. values.yaml has only what was given to Helm: the defaults are in the chart.
 // secret reports that it has values that look like secrets, by their names, as on all pages.
-func (i *importing) write(ctx context.Context, s *stage, base string) (secret bool, err error) {
+func (i *importing) write(s *stage, base string) (secret bool, err error) {
 	source, err := i.writeChart(s.path(base, chartDir))
 	if err != nil {
 		return false, err

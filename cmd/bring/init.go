@@ -89,6 +89,15 @@ of Helm.`,
 	return cmd
 }
 
+// stage is a hidden directory next to the modules in which one is made. It is in the same file system,
+// so that a rename moves the result. An operator reads directories of modules without hidden ones.
+type stage struct {
+	dir     string // of the modules that stay
+	root    string // the hidden directory
+	modules string // the directory of modules in it
+	out     bytes.Buffer
+}
+
 // skeleton writes a module with a chart of its own.
 func (s *stage) skeleton(base string) error {
 	name, key, err := nameOf(base)
@@ -122,15 +131,6 @@ func chartFlags(f *pflag.FlagSet, r *fetch.Request) {
 
 // chartDir holds the chart as it was published (A20).
 const chartDir = "chart"
-
-// stage is a hidden directory next to the modules in which one is made. It is in the same file system,
-// so that a rename moves the result. An operator reads directories of modules without hidden ones.
-type stage struct {
-	dir     string // of the modules that stay
-	root    string // the hidden directory
-	modules string // the directory of modules in it
-	out     bytes.Buffer
-}
 
 // onStage makes a module, or a part of one, on a stage, and removes the stage. A directory of modules
 // that did not exist is made, and removed again after a failure. What work prints is printed at the

@@ -64,7 +64,7 @@ func (u *upgrading) run(cmd *cobra.Command, name string) error {
 			return err
 		}
 		fresh, err := fetch.Get(request, s.path(m.Base, chartDir))
-		if err != nil {
+		if err := cmp.Or(err, cmd.Context().Err()); err != nil { // a download does not end by itself
 			return err
 		}
 		// Most likely a mistake in --from-chart: no value of the module would fit.

@@ -117,7 +117,7 @@ func (c *checks) load() {
 	tree, err := addons.Load(dirs)
 	c.tree = tree
 	c.fail(err)
-	// Problems are warnings, too; check.Tree reports them as errors.
+	// Problems are warnings, too; plan.CheckTree reports them as errors.
 	for _, warning := range tree.Warnings {
 		if !slices.Contains(tree.Problems, warning) {
 			c.found.addMessage(Warning, warning)

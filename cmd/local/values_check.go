@@ -43,7 +43,7 @@ DIR contains modules, as for lint.`,
 			tree, loadErr := addons.Load(c.Dirs)
 			// Warnings go to stderr as a log, and leave the exit code 0.
 			warn := cli.Log(cmd, slog.LevelInfo)
-			// Problems are errors of this command (check.Tree), so they are not also warnings.
+			// Problems are errors of this command (plan.CheckTree), so they are not also warnings.
 			for _, warning := range tree.Warnings {
 				if !slices.Contains(tree.Problems, warning) {
 					warn.Warn(warning)

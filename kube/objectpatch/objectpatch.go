@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 
@@ -110,7 +110,7 @@ func (d *patchDocument) compile(jqLibrary []string) (*Patch, error) {
 	default:
 		err = fmt.Errorf("unknown operation %q", d.Operation)
 	}
-	if err = cmp.Or(err, p.possible()); err != nil {
+	if err := cmp.Or(err, p.possible()); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -160,9 +160,14 @@ func (p *Patch) setObject(given json.RawMessage) error {
 	if err := mapOrText("object", given, &p.Object); err != nil {
 		return err
 	}
-	u := unstructured.Unstructured{Object: p.Object}
-	p.APIVersion, p.Kind, p.Namespace, p.Name = u.GetAPIVersion(), u.GetKind(), u.GetNamespace(), u.GetName()
-	if p.Operation == Create && p.Name == "" && u.GetGenerateName() != "" {
+	// Decoding reports a name that is no text, which a look into the map would take for absent.
+	var head metav1.PartialObjectMetadata
+	text, err := json.Marshal(p.Object)
+	if err = cmp.Or(err, json.Unmarshal(text, &head)); err != nil {
+		return fmt.Errorf("object: %w", err)
+	}
+	p.APIVersion, p.Kind, p.Namespace, p.Name = head.APIVersion, head.Kind, head.Namespace, head.Name
+	if p.Operation == Create && p.Name == "" && head.GenerateName != "" {
 		return nil
 	}
 	if err := p.named(); err != nil {
