@@ -299,7 +299,7 @@ func (o *owner) dropEffects(due map[step]effects) {
 func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	if later := m.program.enqueueUnlooped(ctx, m.log, head, t); later != nil {
 		m.delayed.Stop()
-		m.delayed = later
+		m.delayed, m.loop = later, "hooks run in a loop and are slowed down; fix the first of these that makes a change in each run: "+chainText(t.Cause)
 	}
 }
 

@@ -47,6 +47,7 @@ type module struct {
 	crdsDue bool
 	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun *view.ModuleRun // published, so it is replaced and never changed
+	loop    string          // why the run that is delayed is part of a loop
 }
 
 // newModule makes a module, disabled.
@@ -236,7 +237,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
 		m.lastRun = &run
 	}
-	if outcome.Changed { // G5.4: at once, as the next task
+	if m.loop = ""; outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.NewTask(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace = t.Reload, t.Trace
 		m.runAgain(ctx, true, again)
@@ -280,7 +281,7 @@ func (m *module) publish() {
 		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Runs: m.runs.Len(), Release: m.last.Revision,
 		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
-		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.held,
+		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.held, Loop: m.loop,
 	})
 }
 

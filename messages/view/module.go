@@ -59,8 +59,10 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		m := &all[i]
 		m.ReleaseHealth, m.Off, m.On, m.Problems = releases[m.Name], converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
 		m.State = m.state(m.Health, now)
-		if m.Held != "" {
-			m.Problems = append([]string{m.Held}, m.Problems...)
+		for _, problem := range []string{m.Loop, m.Held} {
+			if problem != "" {
+				m.Problems = append([]string{problem}, m.Problems...)
+			}
 		}
 		if what := differs[m.Name]; what != "" {
 			m.Problems = append(slices.Clip(m.Problems), what)

@@ -129,6 +129,8 @@ type ModuleStatus struct {
 	Drift []DriftedObject `json:"drift,omitempty"`
 	// Drifted is what the last check has found, with the values of Secrets if they are asked for; nil before a check.
 	Drifted func(secrets bool) messages.Drift `json:"-"`
+	// Loop says by which causes the hooks of the module run in a loop now; empty if they do not.
+	Loop string `json:"loop,omitempty"`
 	// Held says why an upgrade waits until a person allows it (P1), and how; empty for none.
 	Held string `json:"held,omitempty"`
 	// Parked: its run or delete has failed, or has lasted a minute, and goes on outside of the main queue (policy isolate).
