@@ -24,7 +24,7 @@ hooks 2451 // days on which clocks change
 jq 491 // steps of filters are bounded
 kube 4398
 kube/apiserver 1739
-messages 1350
+messages 1344
 server 2326
 supervisor 981
 testkit 3836 // faults of release records

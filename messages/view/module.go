@@ -57,16 +57,10 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	problems := problemsOf(statuses)
 	for i := range all {
 		m := &all[i]
-		m.ReleaseHealth, m.Off, m.On, m.Problems = releases[m.Name], converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		m.ReleaseHealth, m.Off, m.On = releases[m.Name], converge.Off[m.Name], converge.On[m.Name]
 		m.State = m.state(m.Health, now)
-		for _, problem := range []string{m.Loop, m.Held} {
-			if problem != "" {
-				m.Problems = append([]string{problem}, m.Problems...)
-			}
-		}
-		if what := differs[m.Name]; what != "" {
-			m.Problems = append(slices.Clip(m.Problems), what)
-		}
+		m.Problems = slices.Concat([]string{m.Held, m.Loop}, problems[m.Name], []string{differs[m.Name]})
+		m.Problems = slices.DeleteFunc(m.Problems, func(problem string) bool { return problem == "" })
 		for _, h := range hanging {
 			if h.Module == m.Name {
 				m.Hanging = append(m.Hanging, h)
