@@ -420,9 +420,12 @@ func (c *converge) listProblems() {
 	for _, m := range c.Tree.Modules {
 		add(m.Name, slices.Concat(m.Problems(), c.unused[m.Name]))
 	}
+	before := c.problems
+	c.problems = all
+	c.publish() // whoever reads the Event looks here next
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
 		// An Event is for what has begun. What is over needs none, and the list shows what lasts.
-		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(c.problems[owner], p) })
+		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(before[owner], p) })
 		if len(news) == 0 {
 			continue
 		}
@@ -432,7 +435,6 @@ func (c *converge) listProblems() {
 		}
 		c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(news, "; ")})
 	}
-	c.problems = all
 }
 
 // tell sends modules what is wanted of them, unless they know. Converge is the only sender, so that the latest is always in
