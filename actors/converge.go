@@ -100,8 +100,10 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		c.span.End(nil)
 	case messages.RequestReload:
-		if msg.Cause.Activation == messages.ByFiles { // a module may have forgotten itself
-			clear(c.told)
+		for name := range c.told {
+			if msg.Cause.Activation == messages.ByFiles { // a module may have forgotten itself, so all are told again
+				c.told[name] = messages.SetModule{Want: messages.Forgotten}
+			}
 		}
 		c.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
