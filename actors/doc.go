@@ -29,7 +29,7 @@
 //     (D16, D40). config is their only writer.
 //   - converge.go and reloads.go: what is known of all modules, and the life of a reload.
 //   - module.go and global_hooks.go are the owners. What they have in common is the owner: tasks and their runs
-//     (assignment.go), hooks (module_life.go) and values (apply.go). module_life.go is also what a module does when it is switched
+//     and values (owner.go), and hooks (module_life.go). module_life.go is also what a module does when it is switched
 //     on or off, suspended or forgotten, drift.go what it does about changes of others.
 //   - run_*.go is what runs do, and services.go what they use. These functions execute in goroutines of their own and
 //     may block. They must not touch the state of an actor: what they may know its owner hands over (known), and for the

@@ -286,7 +286,7 @@ func (m *module) publish() {
 }
 
 // owner is what a module and the global hooks have in common: it is the single writer of one
-// section of values, has hooks, and supervises the runs of its tasks (assignment.go, module_life.go, apply.go).
+// section of values, has hooks, and supervises the runs of its tasks (owner.go, module_life.go).
 type owner struct {
 	self    applier // the actor whose part it is
 	program *program

@@ -41,11 +41,6 @@ type monitors struct {
 	looking bool // a lookAgain is on its way
 }
 
-// New makes the actor.
-func newMonitors(ctx context.Context, p *program) actor.Actor {
-	return &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}}
-}
-
 // Receive implements actor.Actor.
 func (m *monitors) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {

@@ -182,7 +182,9 @@ func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 		o.LabelSelector, o.FieldSelector = s.key.labels, s.key.fields
 		stream, err = s.api.Watch(ctx, o)
 	}
-	if streamed && unsupported(err) {
+	// The API server cannot send the initial list as a stream.
+	unsupported := apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
+	if streamed && unsupported {
 		return stream, err // no failure, because the reflector lists instead
 	}
 	s.note(ctx, "watch", err)
@@ -190,12 +192,6 @@ func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 		err = syscall.ECONNREFUSED
 	}
 	return stream, err
-}
-
-// unsupported reports that the API server cannot send the initial list as a
-// stream.
-func unsupported(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // plain removes the URL of a request from its error, because it hides what went wrong; the caller

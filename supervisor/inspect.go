@@ -424,8 +424,3 @@ func short(s float64) string {
 	}
 	return d.Round(10 * time.Millisecond).String()
 }
-
-// oneLine brings an error of many lines into one.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
-}

@@ -232,7 +232,8 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 		a.In = rec.delays.NextBackOff()
 		rec.sup, rec.rests = sup, true
 		r.startTimer(rec, a.In)
-		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: oneLine(err.Error())})
+		text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", " ⏎ ")), " ")
+		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: text})
 	}
 	if rec.task.Failed != nil {
 		rec.task.Failed(a)

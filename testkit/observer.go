@@ -161,12 +161,6 @@ type messageCount struct {
 	n     int
 }
 
-// stepMessages counts the messages of the step that comes next.
-func stepMessages(p *player, _ string) error {
-	p.messages = messageCount{trace: p.Trace, on: true}
-	return nil
-}
-
 // count traces a message, unless the library has sent it: all of ours are values, those of the
 // library pointers. A question counts its answer, too, which no actor receives; its line has the
 // number of the question.

@@ -160,9 +160,10 @@ func nameAnd[T any](parse func(string) (T, error), rest string) (string, T, erro
 // shownSteps print what the operator publishes or answers, or record it.
 func shownSteps() map[string]step {
 	return map[string]step{
-		"why":      stepWhy,
-		"plan":     stepPlan,
-		"messages": stepMessages,
+		"why":  stepWhy,
+		"plan": stepPlan,
+		// The messages of the step that comes next are counted.
+		"messages": func(p *player, _ string) error { p.messages = messageCount{trace: p.Trace, on: true}; return nil },
 		"counts":   stepCounts,
 		"show":     func(p *player, _ string) error { p.show(); return nil },
 		// Whether the operator has seen the ConfigMap as it is.
