@@ -451,23 +451,15 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 	if err := r.offerSections(run); err != nil {
 		return r, err
 	}
-	r.holdCharts(j)
+	r.loadCharts(j)
 	return r, nil
 }
 
-// holdCharts makes Helm use the old charts of modules whose new files are refused. The other new
-// charts are read into memory now: should their next version be refused, this one is there.
-func (r *refreshed) holdCharts(j ReloadJob) {
+// loadCharts reads new charts into memory: should their next version be refused, this one is there.
+func (r *refreshed) loadCharts(j ReloadJob) {
 	if j.Charts == nil {
 		return
 	}
-	var held []string
-	for _, m := range r.tree.Modules {
-		if m.Stale() != "" {
-			held = append(held, m.Name)
-		}
-	}
-	j.Charts.Hold(held)
 	for _, m := range r.tree.Modules {
 		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameFiles(*old)) {
 			chart := plan.ChartModule(m)

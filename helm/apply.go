@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,7 +38,8 @@ type Module struct {
 	// Orphaned reports whether a release has no module any more, so that this one may take over the
 	// objects that it renders, as after a rename (H7). Optional; nil: none is.
 	Orphaned func(release string) (bool, error)
-	// Current returns why a chart that was read now must not be used with Values; nil if it may. Optional.
+	// Version and Current say which chart may be used with Values, as in charts.Module. Optional.
+	Version [sha256.Size]byte
 	Current func() error
 }
 
@@ -45,7 +47,7 @@ type Module struct {
 func (m Module) Shows(path string) string { return m.chart().Shows(path) }
 
 func (m Module) chart() charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown, Current: m.Current}
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown, Version: m.Version, Current: m.Current}
 }
 
 // Action is what an Apply did.

@@ -56,6 +56,9 @@ type Module struct {
 	Dir  string // of the module; its chart is in Root
 	// Shown is Dir as messages name it; empty for Dir itself.
 	Shown string
+	// Version is a checksum of the files that the values of the module come from. The chart is that of this version: as
+	// it was used last, or as it is on disk, if Current allows that. Zero: as it is on disk.
+	Version [sha256.Size]byte
 	// Current returns why a chart that was read now must not be used with the values of the module; nil
 	// if it may. Optional.
 	Current func() error
@@ -157,29 +160,25 @@ var (
 // same one, both get it, and the cache keeps that of the second.
 type Cache struct {
 	mu     sync.Mutex
-	loaded map[string]*Chart // by Module.key; charts of removed modules stay
-	used   map[string]*Chart // those of them that were current last (Module.Current)
-	held   map[string]bool   // by Module.Name, see Hold
+	loaded map[string]*Chart    // by Module.key; charts of removed modules stay
+	used   map[string]versioned // those of them that were current last (Module.Current)
 }
+
+// versioned is a chart with the Version of the module that it was used with.
+type versioned struct {
+	version [sha256.Size]byte
+	chart   *Chart
+}
+
+var unversioned [sha256.Size]byte
 
 // key is the module, which may get another directory.
 func (m Module) key() string { return cmp.Or(m.Name, m.Dir) }
 
-// Hold keeps the charts of some modules as they were used last, and follows the disk again for all
-// others: what is on disk of them belongs to a version of the module that was refused (P8). A chart
-// that was never used is loaded.
-func (c *Cache) Hold(modules []string) {
-	held := make(map[string]bool, len(modules))
-	for _, name := range modules {
-		held[name] = true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = held
-}
-
 // Load returns the chart of a module, the same pointer while no file of it changes. A chart that
-// cannot be loaded is read again each time, until its files change.
+// cannot be loaded is read again each time, until its files change. For a version that was used
+// before it does not look at the disk: what is there now may belong to a version that was refused, or that values do not
+// come from yet (P8).
 //
 // The default values of a chart that is the module lack the module's own section and flag:
 // those values reach the chart merged and patched already, and a key that a hook removed
@@ -189,10 +188,9 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	c.mu.Lock()
 	known := c.loaded[m.key()]
 	used := c.used[m.key()]
-	held := c.held[m.Name]
 	c.mu.Unlock()
-	if held && used != nil {
-		return used, nil
+	if used.chart != nil && used.version == m.Version && m.Version != unversioned && used.chart.module.Dir == m.Dir {
+		return used.chart, nil
 	}
 	fresh, err := load(m, known)
 	if err == nil && m.Current != nil {
@@ -204,11 +202,11 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loaded == nil {
-		c.loaded, c.used = map[string]*Chart{}, map[string]*Chart{}
+		c.loaded, c.used = map[string]*Chart{}, map[string]versioned{}
 	}
 	c.loaded[m.key()] = fresh
 	if m.Current != nil {
-		c.used[m.key()] = fresh
+		c.used[m.key()] = versioned{m.Version, fresh}
 	}
 	return fresh, nil
 }

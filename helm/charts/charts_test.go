@@ -169,6 +169,38 @@ away: {enabled: false}
 	}
 }
 
+// P8: what is on disk is used for the version of the module that allows it, and for no other one.
+func TestChartOfVersion(t *testing.T) {
+	m := moduleOf(t, "m", "-- Chart.yaml --\napiVersion: v2\nname: m\nversion: 0.0.1\n")
+	refusal := errors.New("of another version")
+	allow := func() error { return nil }
+	refuse := func() error { return refusal }
+	var cache Cache
+	version := func(number byte, current func() error) (string, error) {
+		asked := m
+		asked.Version, asked.Current = [32]byte{number}, current
+		c, err := cache.Load(asked)
+		if err != nil {
+			return "", err
+		}
+		return c.Metadata().Version, nil
+	}
+	expect := func(number byte, current func() error, want string, wantErr error) {
+		t.Helper()
+		if got, err := version(number, current); got != want || !errors.Is(err, wantErr) {
+			t.Errorf("version %d: chart %q, error %v; wanted %q, %v", number, got, err, want, wantErr)
+		}
+	}
+	expect(1, refuse, "", refusal)
+	expect(1, allow, "0.0.1", nil)
+	write(t, m, "Chart.yaml", "apiVersion: v2\nname: m\nversion: 0.0.22\n")
+	expect(1, refuse, "0.0.1", nil)
+	expect(2, refuse, "", refusal)
+	expect(2, allow, "0.0.22", nil)
+	must(t, os.RemoveAll(m.Dir))
+	expect(2, refuse, "0.0.22", nil)
+}
+
 // Module directories mounted from a ConfigMap consist of symbolic links.
 func TestLoadSymlinks(t *testing.T) {
 	chart := moduleOf(t, "real", "-- templates/a.yaml --\n# a\n")
