@@ -103,9 +103,9 @@ quick: format vet-changed ## in one or two minutes: format, vet of what changed,
 # left over at the end keeps a single processor busy.
 LONGEST := ./cmd/e2e ./examples ./helm ./actors ./kube ./hooks ./cmd/lint ./helm/health ./kube/apiserver ./testkit/devclustertest ./actors/scenario ./values
 
-# So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
-# for a timer, and leave a processor idle.
-AT_A_TIME := -p 4
+# So many packages at a time, and tests of each, on two processors too: most of them wait for an API server, for hooks
+# or for a timer, and leave a processor idle.
+AT_A_TIME := -p 8 -parallel 8
 
 # make check runs a failed test once more, by itself, as most end-to-end tests of Kubernetes projects do: one
 # test of a thousand that depends on the load of the machine must not hide what the others say. It

@@ -54,6 +54,7 @@ func TestMergeKeys(t *testing.T) {
 
 // D13, D24: created on the first write; nothing but the keys is touched.
 func TestWriteConfigMap(t *testing.T) {
+	t.Parallel()
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	client, ctx := world.client, t.Context()

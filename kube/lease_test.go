@@ -77,6 +77,7 @@ func (r *replica) write(t *testing.T, text string) error {
 
 // L4: whatever another client has written into the Lease, it is followed for a bounded time, and can be written again.
 func TestLeaseWithNonsense(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
 	const most = int32(math.MaxInt32)
@@ -135,6 +136,7 @@ func TestOneReplicaLeadsAndTheNextTakesOverAtOnce(t *testing.T) {
 
 // L4: who is gone without a word is followed when its Lease has expired.
 func TestLeaseExpires(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
 	first := newReplica(t, w.Cluster, hasty(namespace, "first")).awaitLeading(t)

@@ -20,6 +20,7 @@ import (
 // J14, J15: without the kind there is one piece of news, and the next when it appears; what is written is read again as it was
 // written, and what people change is reported.
 func TestModuleObjects(t *testing.T) {
+	t.Parallel()
 	server := apiserver.New("v1.36.0")
 	ctx := t.Context()
 	config := server.RESTConfig()

@@ -220,6 +220,7 @@ func TestApplyObjectPatchesTellsTheFirstFailures(t *testing.T) {
 
 // A file may define a kind and make an object of it, which is left for the next attempt while the kind is not served.
 func TestApplyObjectPatchesOfANewKind(t *testing.T) {
+	t.Parallel()
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	widget := newTestKind("Widget")

@@ -295,6 +295,7 @@ func TestForbiddenToWatch(t *testing.T) {
 
 // C16: a kind may come later, go, and come again.
 func TestKindThatComesAndGoes(t *testing.T) {
+	t.Parallel()
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	watcher := world.watcher()
