@@ -349,11 +349,11 @@ func firstOf(problems []string, command string) string {
 
 // problemOf is what a person should look at; empty for nothing.
 func problemOf(m view.Module) string {
-	switch problems := slices.Concat(m.Contested, m.Problems); {
-	case !m.Troubled(): // what others undo stays a problem while a run is in progress
-		return firstOf(m.Contested, "why "+m.Name)
-	case m.Verdict.Class == view.ClassProblem && len(problems) > 0:
-		return firstOf(problems, "why "+m.Name)
+	switch {
+	case !m.Troubled():
+		return ""
+	case m.Verdict.Class == view.ClassProblem && len(m.Problems) > 0:
+		return firstOf(m.Problems, "why "+m.Name)
 	}
 	return m.Verdict.Message
 }

@@ -193,10 +193,6 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
-	var monitored map[string][]view.MonitoredObject
-	if healer := published[view.HealerStatus](s.Inspector.Tree()); healer.Monitored != nil {
-		monitored = healer.Monitored()
-	}
 	only, err := r.URL.Query().Get("module"), s.notStarted()
 	if err != nil {
 		return nil, err
@@ -212,10 +208,11 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 			continue
 		}
 		var ids []string
-		for _, o := range monitored[m.Name] {
-			ids = append(ids, o.String())
-			state, message := m.Health.Of(strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")))
-			t.rows = append(t.rows, []string{m.Name, o.String(), state, message})
+		if m.Health != nil {
+			for _, o := range m.Health.All {
+				ids = append(ids, monitored(o.Object))
+				t.rows = append(t.rows, []string{m.Name, monitored(o.Object), o.State, o.Message})
+			}
 		}
 		if out[m.Name] = ids; len(ids) == 0 {
 			out[m.Name] = "No monitor"
@@ -229,6 +226,15 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 		}
 	}
 	return display{data: out, table: t}, nil
+}
+
+// monitored is the name of an object, Kind namespace/name, as scripts expect it here: namespace/Kind/name, or Kind/name.
+func monitored(object string) string {
+	kind, name, _ := strings.Cut(object, " ")
+	if namespace, rest, ok := strings.Cut(name, "/"); ok {
+		return namespace + "/" + kind + "/" + rest
+	}
+	return kind + "/" + name
 }
 
 // drift answers /module/NAME/drift: which fields of its objects others have changed, by the last

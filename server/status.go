@@ -214,7 +214,7 @@ func (s router) ready(r *http.Request) (any, error) {
 // why is the text about a module: the verdict, and what led to its last run.
 func why(m view.Module) func(io.Writer, bool) {
 	return func(w io.Writer, _ bool) {
-		v, problems := m.Verdict, slices.Concat(m.Contested, m.Problems)
+		v := m.Verdict
 		switch v.Reason {
 		case view.Off:
 			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
@@ -231,7 +231,7 @@ func why(m view.Module) func(io.Writer, bool) {
 		} else if v.Reason != view.Off {
 			fmt.Fprintln(w, "it has not run since the operator started")
 		}
-		for _, problem := range problems {
+		for _, problem := range m.Problems {
 			if problem != v.Message || v.Class == view.ClassProblem { // else it is above
 				fmt.Fprintf(w, "problem: %s\n", problem)
 			}

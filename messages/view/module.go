@@ -18,7 +18,8 @@ type Module struct {
 	// State is the phase, and how the objects of the release are doing.
 	State string `json:"state"`
 	ModuleStatus
-	ReleaseHealth
+	// Health is nil when the release has no objects, or they are not watched.
+	Health *Health `json:"health,omitempty"`
 	// Off says why it is off, On why it is enabled; one of them is empty.
 	Off string `json:"off,omitempty"`
 	On  string `json:"on,omitempty"`
@@ -42,7 +43,7 @@ type Module struct {
 func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
 	all := []Module{}
 	var converge ConvergeStatus
-	var releases map[string]ReleaseHealth
+	var releases map[string]*Health
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
@@ -57,7 +58,7 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	problems := problemsOf(statuses)
 	for i := range all {
 		m := &all[i]
-		m.ReleaseHealth, m.Off, m.On = releases[m.Name], converge.Off[m.Name], converge.On[m.Name]
+		m.Health, m.Off, m.On = releases[m.Name], converge.Off[m.Name], converge.On[m.Name]
 		m.State = m.state(m.Health, now)
 		m.Problems = slices.Concat([]string{m.Held, m.Loop}, problems[m.Name], []string{differs[m.Name]})
 		m.Problems = slices.DeleteFunc(m.Problems, func(problem string) bool { return problem == "" })
@@ -121,14 +122,17 @@ type Health struct {
 	// specs describe.
 	Objects int `json:"objects"`
 	Current int `json:"current"`
-	// InProgress (objects that are being deleted included), Failed and Unknown count the others.
-	InProgress int `json:"inProgress,omitempty"`
-	Failed     int `json:"failed,omitempty"`
-	Unknown    int `json:"unknown,omitempty"`
-	// Unhealthy are the objects that are not current, the worst first; at most 20 of them.
+	// Unhealthy are the objects that are not current, the worst first; at most 20 of them. All are sorted by name.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
-	// Images are those of its workloads, sorted; at most 20 of them.
-	Images []string `json:"images,omitempty"`
+	All       []ObjectHealth `json:"-"`
+}
+
+// String implements fmt.Stringer. It is empty when all objects are current.
+func (h *Health) String() string {
+	if h == nil || len(h.Unhealthy) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d objects are current: %s", h.Current, h.Objects, h.Unhealthy[0])
 }
 
 // The states of an object, in the words of kstatus.
@@ -140,7 +144,7 @@ const (
 	ObjectUnknown     = "Unknown"
 )
 
-// ObjectHealth is an object that is not current.
+// ObjectHealth is how an object is doing.
 type ObjectHealth struct {
 	Object string `json:"object"` // Kind namespace/name
 	State  string `json:"state"`  // one of the constants above
@@ -157,23 +161,6 @@ func (o ObjectHealth) String() string {
 		text += ": " + o.Message
 	}
 	return text
-}
-
-// Of is the state of one object, and the message of its status. It is not known of an object that is
-// not current and not among those that are listed.
-func (h *Health) Of(object string) (state, message string) {
-	if h == nil {
-		return "", ""
-	}
-	for _, o := range h.Unhealthy {
-		if o.Object == object {
-			return o.State, o.Message
-		}
-	}
-	if h.Objects > h.Current+len(h.Unhealthy) {
-		return "", ""
-	}
-	return ObjectCurrent, ""
 }
 
 // The states of a module whose runs are over.

@@ -372,32 +372,11 @@ func (s ScheduleStatus) String() string {
 type HealerStatus struct {
 	// Objects of all releases.
 	Objects int `json:"objects"`
-	// Problems are why watches are not up to date.
-	Problems []string `json:"problems,omitempty"`
 	// Incomplete are modules whose releases lack objects that Helm has not applied again yet. Programs
 	// read it by its older name.
 	Incomplete []string `json:"ailing,omitempty"`
-	// Releases are those with objects, by module; it is replaced, never changed.
-	Releases map[string]ReleaseHealth `json:"releases,omitempty"`
-	// Monitored are the objects of releases that are watched for deletion, by module, sorted.
-	Monitored func() map[string][]MonitoredObject `json:"-"`
-}
-
-// ReleaseHealth is how the objects of a release are doing.
-type ReleaseHealth struct {
-	// Health is nil when there are no objects, or they are not watched.
-	Health *Health `json:"health,omitempty"`
-	// Contested has a sentence for each object of the release that another client deletes again after
-	// each heal. Programs read it by its older name.
-	Contested []string `json:"fights,omitempty"`
-}
-
-// MonitoredObject is an object of a release. Namespace is empty for one of the cluster.
-type MonitoredObject struct{ Kind, Namespace, Name string }
-
-// String implements fmt.Stringer: namespace/Kind/name, or Kind/name.
-func (o MonitoredObject) String() string {
-	return strings.TrimPrefix(o.Namespace+"/"+o.Kind+"/"+o.Name, "/")
+	// Releases are how those with objects are doing, by module; it is replaced, never changed.
+	Releases map[string]*Health `json:"releases,omitempty"`
 }
 
 // String implements fmt.Stringer.
@@ -406,19 +385,7 @@ func (s HealerStatus) String() string {
 	if len(s.Incomplete) > 0 {
 		text += "; objects are missing from releases of " + strings.Join(s.Incomplete, ", ")
 	}
-	for _, problem := range s.Problems {
-		text += "; " + head(problem)
-	}
 	return text
-}
-
-// String implements fmt.Stringer; it is empty when nothing is wrong.
-func (r ReleaseHealth) String() string {
-	var problems []string
-	if r.Health != nil && len(r.Health.Unhealthy) > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d objects are current: %s", r.Health.Current, r.Health.Objects, r.Health.Unhealthy[0]))
-	}
-	return strings.Join(append(problems, r.Contested...), "; ")
 }
 
 // head brings an error, which may have many lines, into one of bearable length. Its

@@ -56,7 +56,7 @@ func TestStatusAsText(t *testing.T) {
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{view.ScheduleStatus{Crontabs: 1}, "1 crontab, first converge over: false"},
 		{view.HealerStatus{Objects: 3}, "3 objects"},
-		{view.HealerStatus{Incomplete: []string{"dns", "web"}, Problems: []string{"pods: connection lost"}}, "0 objects; objects are missing from releases of dns, web; pods: connection lost"},
+		{view.HealerStatus{Incomplete: []string{"dns", "web"}}, "0 objects; objects are missing from releases of dns, web"},
 		{view.OperatorStatus{}, ""},
 		{view.OperatorStatus{Stopping: true}, "stopping"},
 		{view.OperatorStatus{Leadership: &view.Leadership{Since: noon}}, "standby; no leader since 2026-01-02T12:00:00Z"},

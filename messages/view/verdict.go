@@ -98,8 +98,7 @@ func Judge(m Module) Verdict {
 	case m.queued != nil && (m.Phase == Ready || m.Phase == Waiting):
 		return Verdict{ClassPending, ChangePending, m.queued.message(m.Phase), ""}
 	case m.State == Progressing && len(m.Health.Unhealthy) > 0:
-		first := m.Health.Unhealthy[0]
-		return Verdict{ClassBusy, InProgress, fmt.Sprintf("%d of %d objects are current: %s", m.Health.Current, m.Health.Objects, first), describe(first.Object)}
+		return Verdict{ClassBusy, InProgress, m.Health.String(), describe(m.Health.Unhealthy[0].Object)}
 	}
 	return m.judgeReady()
 }
@@ -125,12 +124,9 @@ func (m Module) judgeReady() Verdict {
 		return Verdict{ClassBusy, InProgress, "", ""}
 	}
 	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
-	problems := slices.Concat(m.Contested, m.Problems)
+	problems := m.Problems
 	if len(problems) > 0 {
 		v.Class = ClassProblem
-	}
-	if len(m.Contested) > 0 {
-		v.Next = "the audit log of the API server and kubectl get events -A show what does that; remove one of the two"
 	}
 	if m.Maintenance != "" {
 		problems = slices.Concat([]string{"its release is left alone: maintenance " + m.Maintenance}, problems)

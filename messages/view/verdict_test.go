@@ -23,7 +23,6 @@ func TestVerdict(t *testing.T) {
 	}{
 		{change(func(*Module) {}), ClassReady, Succeeded, "installed, revision 1: values", ""},
 		{change(func(m *Module) { m.Problems = []string{"values.yaml: not YAML"} }), ClassProblem, Succeeded, "values.yaml: not YAML", ""},
-		{change(func(m *Module) { m.Contested = []string{"ConfigMap a is deleted"} }), ClassProblem, Succeeded, "ConfigMap a is deleted; values.yaml", "audit log"},
 		{change(func(m *Module) { m.State, m.Phase = "running", Running }), ClassBusy, InProgress, "", ""},
 		{change(func(m *Module) {
 			m.State, m.Phase = Progressing, Ready
