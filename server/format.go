@@ -373,7 +373,7 @@ func moduleTable(o overall) *table {
 		if m.Maintenance != "" && m.Maintenance != values.Suspended { // the state contains it
 			state += ", maintenance"
 		}
-		if len(m.Drift) > 0 {
+		if m.Drift > 0 {
 			state += ", drift"
 		}
 		if m.Release > 0 {

@@ -397,9 +397,16 @@ type taskEntry struct {
 	Index int `json:"index"`
 	// Description is for people. What is in it has fields below, which programs should read.
 	Description string `json:"description"`
-	view.QueuedTask
-	Failures int    `json:"failures,omitempty"`
-	Error    string `json:"error,omitempty"`
+	ID          string `json:"id"`
+	Kind        string `json:"kind"`
+	Owner       string `json:"owner"`
+	About       string `json:"about,omitempty"`
+	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
+	Triggers int            `json:"triggers,omitempty"`
+	Cause    messages.Cause `json:"cause"`
+	QueuedAt time.Time      `json:"queuedAt"`
+	Failures int            `json:"failures,omitempty"`
+	Error    string         `json:"error,omitempty"`
 }
 
 // queueSummary counts tasks of all queues, whichever are listed.
@@ -469,17 +476,21 @@ func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpt
 	return dump
 }
 
-// dumpQueue describes up to 100 tasks of a queue, which is what its status has.
+// dumpQueue describes up to 100 tasks of a queue.
 func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 	entry := queueEntry{Name: q.name, TasksCount: q.Length}
-	for i, t := range q.Tasks() {
-		run := runs[t.ID]
+	for i, t := range q.Head[:min(len(q.Head), view.ShownTasks)] {
+		run, line := runs[t.ID], taskEntry{Index: i + 1, ID: t.ID, Owner: t.Owner, Cause: t.Cause, QueuedAt: t.QueuedAt}
 		if i == 0 && q.InProgress {
 			entry.Status = describeRun(run)
 		}
-		entry.Tasks = append(entry.Tasks, taskEntry{
-			Index: i + 1, Description: describeTask(q.name, t, run), QueuedTask: t, Failures: run.Attempt, Error: run.Error,
-		})
+		if w, ok := t.Work.(messages.RunHook); ok {
+			line.Triggers = len(w.Triggers)
+		}
+		line.Kind, line.About = t.Work.Describe()
+		line.Failures, line.Error = run.Attempt, run.Error
+		line.Description = describeTask(q.name, line)
+		entry.Tasks = append(entry.Tasks, line)
 	}
 	return entry
 }
@@ -497,10 +508,10 @@ func describeRun(run supervisor.RunStatus) string {
 
 // describeTask is a line about a task: kind, queue, what it is about, failures, separated by
 // colons.
-func describeTask(queue string, t view.QueuedTask, run supervisor.RunStatus) string {
+func describeTask(queue string, t taskEntry) string {
 	text := strings.Join([]string{t.Kind, queue, cmp.Or(t.About, t.Owner)}, ":")
-	if run.Attempt > 0 {
-		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", run.Attempt, run.Error), ":")
+	if t.Failures > 0 {
+		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", t.Failures, t.Error), ":")
 	}
 	return text
 }

@@ -151,7 +151,7 @@ func withNext(who, problem, next string) [][2]string {
 // Notices are the problems that belong to no module, each with its owner.
 func (o overall) Notices() (rows [][2]string) {
 	if o.Config != nil {
-		rows = withNext("configuration", o.Config.Notice(), o.Config.Next())
+		rows = withNext("configuration", o.Config.Notice(), "")
 	}
 	for _, text := range o.UnknownKeys {
 		rows = append(rows, [2]string{"configuration", text})
@@ -159,9 +159,8 @@ func (o overall) Notices() (rows [][2]string) {
 	if o.HeldPurge != nil {
 		rows = append(rows, [2]string{"purge", o.HeldPurge.String()})
 	}
-	for i, f := range o.Global.Failing {
-		// Next is about the first task that fails, so each task gets a status that begins with it.
-		rows = append(rows, withNext("global hooks", f.Message(), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())...)
+	for _, f := range o.Global.Failing {
+		rows = append(rows, withNext("global hooks", f.Message(), f.Next(globalOwner))...)
 	}
 	for _, p := range o.GlobalProblems {
 		rows = append(rows, [2]string{"global hooks", p})

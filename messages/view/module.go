@@ -29,13 +29,10 @@ type Module struct {
 	Hanging []RunningHook `json:"hanging,omitempty"`
 	Verdict Verdict       `json:"verdict"`
 
-	// Facts for the verdict. PurgeHeld: its directory is gone, and the purge of its release waits for a person.
-	// Gone: there is no module of this name, and its object
-	// is not the operator's, who would delete it.
+	// PurgeHeld: its directory is gone, and the purge of its release waits for a person.
 	PurgeHeld *HeldPurge `json:"-"`
-	Gone      bool       `json:"-"`
-	// queued is its run that waits.
-	queued *queued
+	// waits says how its run waits in a queue; empty for none.
+	waits string
 }
 
 // Modules lists all modules in the order in which they run, from the statuses that actors have
@@ -79,7 +76,7 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	}
 	for i := range all {
 		m := &all[i]
-		if m.queued != nil && m.State == string(Ready) {
+		if m.waits != "" && m.State == string(Ready) {
 			m.State = string(ClassPending)
 		}
 		m.Verdict = Judge(*m)
@@ -205,15 +202,4 @@ func (s ModuleStatus) state(objects *Health, now time.Time) string {
 		return string(s.Phase)
 	}
 	return objects.State(now)
-}
-
-// DriftedObject is an object that others changed, without values.
-type DriftedObject struct {
-	Object string   `json:"object"`
-	Fields []string `json:"fields"`
-}
-
-// String implements fmt.Stringer.
-func (d DriftedObject) String() string {
-	return d.Object + ": " + messages.Few(5, d.Fields)
 }

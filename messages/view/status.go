@@ -47,30 +47,6 @@ type QueueStatus struct {
 // ShownTasks is how many tasks pages show of a queue: more helps no reader.
 const ShownTasks = 100
 
-// QueuedTask is one task of a queue as debug pages show it.
-type QueuedTask struct {
-	ID    string `json:"id"`
-	Kind  string `json:"kind"`
-	Owner string `json:"owner"`
-	About string `json:"about,omitempty"`
-	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
-	Triggers int            `json:"triggers,omitempty"`
-	Cause    messages.Cause `json:"cause"`
-	QueuedAt time.Time      `json:"queuedAt"`
-}
-
-// Tasks lists up to 100 tasks, the one in progress first.
-func (s QueueStatus) Tasks() []QueuedTask {
-	shown := s.Head[:min(len(s.Head), ShownTasks)]
-	out := make([]QueuedTask, 0, len(shown))
-	for _, t := range shown {
-		kind, about := t.Work.Describe()
-		work, _ := t.Work.(messages.RunHook)
-		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: len(work.Triggers), Cause: t.Cause, QueuedAt: t.QueuedAt})
-	}
-	return out
-}
-
 // String implements fmt.Stringer.
 func (s QueueStatus) String() string {
 	text := Count(s.Length, "task")
@@ -109,8 +85,7 @@ type ModuleStatus struct {
 	Phase Phase `json:"phase"`
 	// Order is the number of its directory: modules run in this order.
 	Order int `json:"order"`
-	// Runs in progress, hooks loaded.
-	Runs  int `json:"runs"`
+	// Hooks that are loaded.
 	Hooks int `json:"hooks"`
 	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a
 	// discovery enables it.
@@ -125,8 +100,8 @@ type ModuleStatus struct {
 	Failing []FailingTask   `json:"failing,omitempty"`
 	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
 	Maintenance string `json:"maintenance,omitempty"`
-	// Drift are objects of the release that others changed, as far as they are watched.
-	Drift []DriftedObject `json:"drift,omitempty"`
+	// Drift is how many objects of the release others have changed, by the last check.
+	Drift int `json:"drift,omitempty"`
 	// Drifted is what the last check has found, with the values of Secrets if they are asked for; nil before a check.
 	Drifted func(secrets bool) messages.Drift `json:"-"`
 	// Loop says by which causes the hooks of the module run in a loop now; empty if they do not.
@@ -171,8 +146,8 @@ func (s ModuleStatus) String() string {
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
 	}
-	if n := len(s.Drift); n > 0 {
-		text += fmt.Sprintf(" DRIFT=%s", Count(n, "object"))
+	if s.Drift > 0 {
+		text += fmt.Sprintf(" DRIFT=%s", Count(s.Drift, "object"))
 	}
 	if s.Held != "" {
 		text += " HELD " + s.Held
@@ -187,7 +162,6 @@ func (s ModuleStatus) String() string {
 type GlobalStatus struct {
 	Hooks  int          `json:"hooks"`
 	Loaded []hooks.Hook `json:"-"` // these hooks
-	Runs   int          `json:"runs"`
 	// Section has the global values, and Values is the beginning of their checksum.
 	Section *values.Section `json:"-"`
 	Values  string          `json:"valuesChecksum"`
@@ -227,9 +201,6 @@ type ConvergeStatus struct {
 	Problems map[string][]string `json:"problems,omitempty"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
-	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
-	// reloads were started again too often (F10).
-	Postponed string `json:"postponed,omitempty"`
 	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
@@ -268,9 +239,6 @@ func (s ConvergeStatus) String() string {
 		ready = "ready"
 	}
 	text := fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
-	if s.Postponed != "" {
-		text += "; the next reload waits until this one has ended: " + s.Postponed
-	}
 	if s.HeldPurge != nil {
 		text += "; " + s.HeldPurge.String()
 	}
@@ -357,17 +325,6 @@ func BindingProblem(b messages.BindingState) string {
 	return text
 }
 
-// ScheduleStatus is what schedule publishes about itself.
-type ScheduleStatus struct {
-	Crontabs int  `json:"crontabs"`
-	Open     bool `json:"open"`
-}
-
-// String implements fmt.Stringer.
-func (s ScheduleStatus) String() string {
-	return fmt.Sprintf("%s, first converge over: %t", Count(s.Crontabs, "crontab"), s.Open)
-}
-
 // HealerStatus is what the healer publishes about itself.
 type HealerStatus struct {
 	// Objects of all releases.
@@ -443,24 +400,6 @@ func (l Leadership) String() string {
 		text += "; it cannot compete for the lease: " + l.Problem
 	}
 	return text
-}
-
-// OperatorStatus is what the root actor publishes about itself.
-type OperatorStatus struct {
-	Stopping bool `json:"stopping"`
-	// Leadership is nil without an election.
-	Leadership *Leadership `json:"leadership,omitempty"`
-}
-
-// String implements fmt.Stringer.
-func (s OperatorStatus) String() string {
-	switch {
-	case s.Stopping:
-		return "stopping"
-	case s.Leadership != nil:
-		return s.Leadership.String()
-	}
-	return ""
 }
 
 // Parameter is something that people may change while the operator runs.
