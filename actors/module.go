@@ -233,7 +233,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release, run.Took = outcome.Describe(), time.Since(run.Began)
+		run.Release = outcome.Describe()
 		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
 		m.lastRun = &run
 	}

@@ -291,7 +291,7 @@ func (o *moduleObjects) isEarly(m view.Module, object *shownObject, converge vie
 	if m.LastRun == nil {
 		return !converge.Ready && object != nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
 	}
-	began := m.LastRun.Took == 0 && time.Since(m.LastRun.Began) < shortRun
+	began := m.LastRun.Release == "" && time.Since(m.LastRun.Began) < shortRun
 	if began {
 		o.program.Changed.Note(m.Name)
 	}

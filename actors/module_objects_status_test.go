@@ -27,7 +27,7 @@ func module(change func(*view.Module)) view.Module {
 	m := view.Module{Name: "dns", State: "ready", On: "dnsEnabled is true in the ConfigMap"}
 	m.Phase, m.Order, m.Hooks, m.Release, m.Enabled, m.Version, m.AppVersion = view.Ready, 10, 2, 3, true, "1.2.0", "v5"
 	m.LastRun = &view.ModuleRun{
-		Began: noon().Add(-time.Minute), Took: 1500 * time.Millisecond, Release: "upgraded to revision 3: values have changed",
+		Began: noon().Add(-time.Minute), Release: "upgraded to revision 3: values have changed",
 		Causes: []messages.Cause{{Activation: messages.ByConfigMap, Detail: "resourceVersion 7"}},
 	}
 	m.Health = &view.Health{Objects: 4, Current: 4}
@@ -152,7 +152,7 @@ func TestTransitions(t *testing.T) {
 func TestRunWithoutNews(t *testing.T) {
 	installed := actors.Status(module(func(*view.Module) {}), at(noon()))
 	again := module(func(m *view.Module) {
-		m.LastRun = &view.ModuleRun{Began: noon().Add(time.Hour), Release: "skipped, revision 1: nothing to do", Took: time.Second, Unchanged: true, Causes: m.LastRun.Causes}
+		m.LastRun = &view.ModuleRun{Began: noon().Add(time.Hour), Release: "skipped, revision 1: nothing to do", Unchanged: true, Causes: m.LastRun.Causes}
 	})
 	facts := at(noon().Add(time.Hour))
 	facts.Object.Status = installed

@@ -60,7 +60,7 @@ func (s Source) overall(who audience) overall {
 		leadership := s.Leadership()
 		o.Leadership = &leadership
 	}
-	o.GlobalProblems = slices.Clip(view.GlobalProblems(statuses(o.tree)))
+	o.GlobalProblems = slices.Clip(view.Problems(statuses(o.tree))[messages.GlobalHooks])
 	if problem := differs[messages.GlobalHooks]; problem != "" {
 		o.GlobalProblems = append(o.GlobalProblems, problem)
 	}

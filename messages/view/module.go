@@ -40,21 +40,27 @@ type Module struct {
 func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
 	all := []Module{}
 	var converge ConvergeStatus
+	var main QueueStatus // all runs of modules are there
 	var releases map[string]*Health
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
 			_, name, _ := strings.Cut(path, "/module/")
 			all = append(all, Module{Name: name, ModuleStatus: status})
+		case QueueStatus:
+			if strings.HasSuffix(path, "/queue/"+messages.MainQueue) {
+				main = status
+			}
 		case ConvergeStatus:
 			converge = status
 		case HealerStatus:
 			releases = status.Releases
 		}
 	}
-	problems := problemsOf(statuses)
+	problems, byName := Problems(statuses), map[string]*Module{}
 	for i := range all {
 		m := &all[i]
+		byName[m.Name] = m
 		m.Health, m.Off, m.On = releases[m.Name], converge.Off[m.Name], converge.On[m.Name]
 		m.State = m.state(m.Health, now)
 		m.Problems = slices.Concat([]string{m.Held, m.Loop}, problems[m.Name], []string{differs[m.Name]})
@@ -68,12 +74,7 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			m.PurgeHeld = held
 		}
 	}
-	for path, status := range statuses {
-		if q, ok := any(status).(QueueStatus); ok {
-			_, name, _ := strings.Cut(path, "/queue/")
-			markQueued(all, name, q, converge.Enabled)
-		}
-	}
+	main.markWaiting(byName, converge.Enabled)
 	for i := range all {
 		m := &all[i]
 		if m.waits != "" && m.State == string(Ready) {
@@ -87,9 +88,9 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	return all
 }
 
-// problemsOf is what is wrong with files and with watches of bindings, by module or
+// Problems are what is wrong with files and with watches of bindings, by module or
 // messages.GlobalHooks.
-func problemsOf[S any](statuses map[string]S) map[string][]string {
+func Problems[S any](statuses map[string]S) map[string][]string {
 	problems := map[string][]string{}
 	for _, status := range statuses {
 		switch status := any(status).(type) {
@@ -106,11 +107,6 @@ func problemsOf[S any](statuses map[string]S) map[string][]string {
 		}
 	}
 	return problems
-}
-
-// GlobalProblems are those of global hooks.
-func GlobalProblems[S any](statuses map[string]S) []string {
-	return problemsOf(statuses)[messages.GlobalHooks]
 }
 
 // Health is the state of the objects of a module's release, by the rules of kstatus (H25).

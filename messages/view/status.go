@@ -128,8 +128,6 @@ type ModuleRun struct {
 	Also []messages.Cause `json:"also,omitempty"`
 	// Release is what happened to the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
-	// Took is the time until it succeeded; 0 while it lasts.
-	Took time.Duration `json:"-"`
 	// Unchanged: it has succeeded, and the release was as it should be.
 	Unchanged bool `json:"-"`
 }
@@ -337,13 +335,7 @@ type HealerStatus struct {
 }
 
 // String implements fmt.Stringer.
-func (s HealerStatus) String() string {
-	text := Count(s.Objects, "object")
-	if len(s.Incomplete) > 0 {
-		text += "; objects are missing from releases of " + strings.Join(s.Incomplete, ", ")
-	}
-	return text
-}
+func (s HealerStatus) String() string { return Count(s.Objects, "object") }
 
 // head brings an error, which may have many lines, into one of bearable length. Its
 // beginning says where it happened, its end why.
@@ -385,21 +377,18 @@ type Leadership struct {
 
 // String implements fmt.Stringer.
 func (l Leadership) String() string {
-	since, text := " since "+l.Since.UTC().Format(time.RFC3339), "standby"
+	since := " since " + l.Since.UTC().Format(time.RFC3339)
 	switch {
 	case l.Leading && l.Since.IsZero():
 		return "leader"
 	case l.Leading:
 		return strings.TrimSpace("leader "+l.Self) + since
+	case l.Problem != "":
+		return "standby; it cannot compete for the lease: " + l.Problem
 	case l.Leader != "":
-		text += fmt.Sprintf("; %s (%s) leads%s", l.Leader, l.Address, since)
-	case l.Problem == "":
-		text += "; no leader" + since
+		return fmt.Sprintf("standby; %s (%s) leads%s", l.Leader, l.Address, since)
 	}
-	if l.Problem != "" {
-		text += "; it cannot compete for the lease: " + l.Problem
-	}
-	return text
+	return "standby; no leader" + since
 }
 
 // Parameter is something that people may change while the operator runs.

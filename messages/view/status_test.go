@@ -55,7 +55,6 @@ func TestStatusAsText(t *testing.T) {
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{view.HealerStatus{Objects: 3}, "3 objects"},
-		{view.HealerStatus{Incomplete: []string{"dns", "web"}}, "0 objects; objects are missing from releases of dns, web"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {

@@ -82,7 +82,13 @@ func Judge(m Module) Verdict {
 		return Verdict{ClassFailing, HookHangs, m.Hanging[0].String(),
 			"resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"}
 	case failing != nil:
-		return Verdict{ClassFailing, failing.reason(), failing.Message(), failing.Next(m.Name)}
+		reason := RunFailed
+		if failing.Attempts < KeepsFailing {
+			reason = ProgressingWithRetry
+		} else if failing.Hook != "" {
+			reason = HookFailed
+		}
+		return Verdict{ClassFailing, reason, failing.Message(), failing.Next(m.Name)}
 	case m.PurgeHeld != nil:
 		return Verdict{ClassHeld, PurgeHeld, m.Off + ", and the purge of its release is held back", m.PurgeHeld.Confirm}
 	case m.Phase == Disabled:
@@ -158,17 +164,7 @@ func (m Module) worst() *FailingTask {
 	return &worst
 }
 
-func (f FailingTask) reason() string {
-	switch {
-	case f.Attempts < KeepsFailing:
-		return ProgressingWithRetry
-	case f.Hook != "":
-		return HookFailed
-	}
-	return RunFailed
-}
-
-// Message says it to people.
+// Message says to people that a task fails.
 func (f FailingTask) Message() string {
 	text := fmt.Sprintf("%s has failed %s", f.Task, Count(f.Attempts, "time"))
 	if !f.RetryAt.IsZero() {
@@ -185,13 +181,9 @@ func (f FailingTask) Next(owner string) string {
 	return "addon-operator why " + owner + ", and what its chart would change: addon-operator module render " + owner + " --diff"
 }
 
-// markQueued marks the modules whose runs wait in a queue; those of a reload that has not found out yet what to run, and
-// of a group in progress, included.
-func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
-	byName := map[string]*Module{}
-	for i := range all {
-		byName[all[i].Name] = &all[i]
-	}
+// markWaiting marks the modules whose runs wait in the queue main; those of a reload that has not found out yet what to
+// run, and of a group in progress, included.
+func (s QueueStatus) markWaiting(modules map[string]*Module, enabled []string) {
 	for i, t := range s.Head {
 		begun, behind := s.InProgress && i == 0, ""
 		if s.InProgress && !begun {
@@ -211,11 +203,11 @@ func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
 			names = enabled
 		}
 		for _, name := range names {
-			m := byName[name]
+			m := modules[name]
 			if m == nil || m.waits != "" || begun && m.LastRun != nil && !m.LastRun.Began.Before(s.Since) {
 				continue // it has begun
 			}
-			m.waits = fmt.Sprintf("its run (%s) waits in queue %s%s", t.Cause, queue, behind)
+			m.waits = fmt.Sprintf("its run (%s) waits in queue %s%s", t.Cause, messages.MainQueue, behind)
 		}
 	}
 }
