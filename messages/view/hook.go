@@ -3,8 +3,6 @@ package view
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,24 +69,12 @@ func bindingInfo(kind hooks.BindingType, b hooks.Binding, on string) BindingInfo
 
 // HookRun is a run of a hook that has ended.
 type HookRun struct {
-	Owner, Hook, Queue, Task string
-	// Binding is the type of the binding, and Contexts what the hook got.
-	Binding  hooks.BindingType
-	Contexts []hooks.Context
-	Cause    messages.Cause // of the task
-	Took     time.Duration
-	Err      error
-	Output   string // its last lines
-}
-
-// Again is the work that runs the hook once more with the same contexts. Their snapshots are taken
-// then.
-func (r HookRun) Again() messages.RunHook {
-	work := messages.RunHook{Hook: r.Hook, Binding: r.Binding}
-	for _, c := range r.Contexts {
-		work.Triggers = append(work.Triggers, messages.Trigger{Context: c, Snapshots: slices.Sorted(maps.Keys(c.Snapshots)), Binding: r.Binding})
-	}
-	return work
+	Owner, Hook, Queue string
+	Binding            hooks.BindingType
+	Cause              messages.Cause // of the task
+	Took               time.Duration
+	Err                error
+	Output             string // its last lines
 }
 
 // HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it
