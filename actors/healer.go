@@ -178,7 +178,8 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 		r = &releaseState{gone: map[helm.Object]bool{}, heals: rate.NewLimiter(rate.Every(healPause), healsInARow)}
 		h.releases[msg.Module] = r
 	}
-	for _, o := range r.objects {
+	before := r.objects
+	for _, o := range before {
 		if h.owners[o] == msg.Module {
 			delete(h.owners, o)
 		}
@@ -197,6 +198,11 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 			h.objectGone(ctx, o)
 		case !known || msg.Wrote: // until it is read
 			h.learn(o, helm.Health{State: view.ObjectUnknown, Message: unread})
+		}
+	}
+	for _, o := range before {
+		if h.owners[o] == "" && !h.program.ReleaseWatch.Present(o) {
+			delete(h.states, o)
 		}
 	}
 	if h.report(msg.Module); msg.Wrote {

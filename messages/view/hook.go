@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -97,15 +98,8 @@ func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 
 // String implements fmt.Stringer. The time is absolute: the text is the same as long as the hook runs.
 func (r RunningHook) String() string {
-	what := "hook " + r.Hook
-	if r.Binding != "" {
-		what += " (" + r.Binding + ")"
-	}
-	limit := "it has no time limit"
-	if r.Limit != "" {
-		limit = "its limit is " + r.Limit
-	}
-	return fmt.Sprintf("%s hangs: it has been running since %s, %s", what, r.Began.Local().Format(time.TimeOnly), limit)
+	began := r.Began.Local().Format(time.TimeOnly)
+	return fmt.Sprintf("hook %s hangs: it has been running since %s (time limit: %s)", r.Hook, began, cmp.Or(r.Limit, "none"))
 }
 
 // Snapshot is that of one binding: the objects as its hook gets them.
@@ -134,12 +128,8 @@ func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
 	if text == nil {
 		return nil
 	}
-	var tree any
-	if json.Unmarshal(text, &tree) != nil {
-		tree = values.Hidden
-	} else {
-		tree = mask(tree)
-	}
-	out, _ := json.Marshal(tree) // what was JSON always has such a form
+	var tree any = values.Hidden // stays for what is no JSON
+	_ = json.Unmarshal(text, &tree)
+	out, _ := json.Marshal(mask(tree)) // what was JSON always has such a form
 	return out
 }
