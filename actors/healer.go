@@ -20,7 +20,8 @@ import (
 // healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
 // business of helm; known here is to which module an object belongs. A moment after a report it looks at what the
 // modules have published: when the runs of one are over, and the object is still absent, the module runs again. While a
-// run is in progress, Helm may still apply the object, so the healer looks again later. Helm itself finds what is absent.
+// run is in progress, Helm may still apply the object, so the healer looks again later. Helm itself finds what is
+// absent.
 //
 // It also knows how the objects are doing, and shows it (H25).
 type healer struct {
@@ -184,8 +185,8 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 			delete(h.owners, o)
 		}
 	}
-	r.objects = slices.SortedFunc(slices.Values(msg.Objects), func(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) })
-	r.ends = msg.Ends
+	byName := func(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }
+	r.objects, r.ends = slices.SortedFunc(slices.Values(msg.Objects), byName), msg.Ends
 	if len(r.objects) == 0 {
 		delete(h.releases, msg.Module)
 	}

@@ -45,8 +45,8 @@ type moduleObjects struct {
 // shownObject is an object in the cluster.
 type shownObject struct {
 	kube.ModuleObject
-	// wrote is the status that was written last. It differs from the one that is stored where the definition of the kind in
-	// the cluster is older and drops fields; without this the same status would be written each second.
+	// wrote is the status that was written last. It differs from the one that is stored where the definition of the
+	// kind in the cluster is older and drops fields; without this the same status would be written again and again.
 	wrote string
 	// run and retry are the last requests that were acted on, also while the status cannot be written (J16).
 	run, retry string
@@ -124,8 +124,8 @@ func (o *moduleObjects) news(ctx actor.Context, news kube.ModuleNews) {
 	}
 }
 
-// learn takes over an object as it is now. The answer to a write may contain what people have changed since the object was
-// read; the watch brings that later, but as nothing new.
+// learn takes over an object as it is now. The answer to a write may contain what people have changed since the object
+// was read; the watch brings that later, but as nothing new.
 func (o *moduleObjects) learn(ctx actor.Context, now kube.ModuleObject) *shownObject {
 	object := &shownObject{now, "", now.Status.LastHandledRequestedAt, now.Status.LastHandledRetryRequestedAt}
 	if old := o.seen[now.Name]; old != nil {
@@ -163,9 +163,9 @@ func (o *moduleObjects) tellAbsent(err error) {
 	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
 }
 
-// compare writes the objects of the modules that were noted, as far as they differ. After objectsBatch it notes the rest
-// again, so that a request of a person does not wait for hundreds of writes. What refuses a single object, such as a
-// webhook or a quota, does not delay the others.
+// compare writes the objects of the modules that were noted, as far as they differ. After objectsBatch it notes the
+// rest again, so that a request of a person does not wait for hundreds of writes. What refuses a single object, such as
+// a webhook or a quota, does not delay the others.
 func (o *moduleObjects) compare(ctx actor.Context, due changes) {
 	tree := o.program.Runs.Tree.Load()
 	if !o.listed || tree == nil {
@@ -197,15 +197,16 @@ func (o *moduleObjects) wait(name string, err error) {
 		delete(o.seen, name)
 	}
 	o.later[name] = time.Now().Add(objectsLook)
-	o.program.Log.Warn("an object of kind Module cannot be written, will retry", "module", name, "err", err, "in", objectsLook)
+	const text = "an object of kind Module cannot be written, will retry"
+	o.program.Log.Warn(text, "module", name, "err", err, "in", objectsLook)
 }
 
 // gone is why a module without a directory is off.
 const gone = "it has no directory"
 
-// withoutGone deletes the objects of modules without a directory. An object stays, and says that there is no directory, if
-// a person has created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before the first
-// converge is over.
+// withoutGone deletes the objects of modules without a directory. An object stays, and says that there is no directory,
+// if a person has created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before the
+// first converge is over.
 func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
 	there := map[string]bool{}
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
@@ -299,8 +300,8 @@ func (o *moduleObjects) isEarly(m view.Module, object *shownObject, converge vie
 }
 
 // request does once what people have requested of a module by annotations (J16). A request to a suspended module waits;
-// others are served in every phase, because what a person wants to have retried may be what keeps the first converge from
-// its end, or the discovery that enables the module. It reports whether a run was queued.
+// others are served in every phase, because what a person wants to have retried may be what keeps the first converge
+// from its end, or the discovery that enables the module. It reports whether a run was queued.
 func (o *moduleObjects) request(ctx actor.Context, object *shownObject, m view.Module) (queued bool) {
 	run := object.RequestedAt != "" && object.RequestedAt != object.run
 	retry := object.RetryRequestedAt != "" && object.RetryRequestedAt != object.retry
@@ -386,7 +387,8 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 }
 
 // conditions are the verdict on a module. The errors in it are the public ones: others may quote the output of hooks and
-// values, which must not be in an object (J14). A condition keeps the time of its last transition while its status stays.
+// values, which must not be in an object (J14). A condition keeps the time of its last transition while its status
+// stays.
 func (f Facts) conditions(m view.Module) (all []metav1.Condition) {
 	m.Failing = slices.Clone(m.Failing)
 	for i := range m.Failing {
@@ -413,9 +415,9 @@ func (f Facts) conditions(m view.Module) (all []metav1.Condition) {
 // second is a time as the JSON of an object has it: in UTC, without fractions.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// ready is a verdict in the words of conditions (kstatus): Ready, Reconciling, Stalled. At most one of the latter is set:
-// reconciling says that waiting may be enough, stalled that a person has to act. Both are unset when the module is as it
-// should be, or suspended.
+// ready is a verdict in the words of conditions (kstatus): Ready, Reconciling, Stalled. At most one of the latter is
+// set: reconciling says that waiting may be enough, stalled that a person has to act. Both are unset when the module is
+// as it should be, or suspended.
 func ready(v view.Verdict) [3]metav1.ConditionStatus {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	switch v.Reason {

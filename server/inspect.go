@@ -228,7 +228,8 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 	return display{data: out, table: t}, nil
 }
 
-// monitored is the name of an object, Kind namespace/name, as scripts expect it here: namespace/Kind/name, or Kind/name.
+// monitored is the name of an object, Kind namespace/name, as scripts expect it here: namespace/Kind/name, or
+// Kind/name.
 func monitored(object string) string {
 	kind, name, _ := strings.Cut(object, " ")
 	if namespace, rest, ok := strings.Cut(name, "/"); ok {

@@ -99,7 +99,8 @@ func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 // String implements fmt.Stringer. The time is absolute: the text is the same as long as the hook runs.
 func (r RunningHook) String() string {
 	began := r.Began.Local().Format(time.TimeOnly)
-	return fmt.Sprintf("hook %s hangs: it has been running since %s (time limit: %s)", r.Hook, began, cmp.Or(r.Limit, "none"))
+	limit := cmp.Or(r.Limit, "none")
+	return fmt.Sprintf("hook %s hangs: it has been running since %s (time limit: %s)", r.Hook, began, limit)
 }
 
 // Snapshot is that of one binding: the objects as its hook gets them.

@@ -178,7 +178,8 @@ func (f FailingTask) Next(owner string) string {
 	if f.Hook != "" || strings.HasPrefix(f.Error, "hook ") { // in a run of the module
 		return strings.TrimSpace("addon-operator logs " + owner + " " + f.Hook)
 	}
-	return "addon-operator why " + owner + ", and what its chart would change: addon-operator module render " + owner + " --diff"
+	const text = "addon-operator why %[1]s, and what its chart would change: addon-operator module render %[1]s --diff"
+	return fmt.Sprintf(text, owner)
 }
 
 // markWaiting marks the modules whose runs wait in the queue main; those of a reload that has not found out yet what to
