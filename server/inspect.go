@@ -60,10 +60,8 @@ func (s owners) status(r *http.Request) (any, error) {
 // allHooks lists the hooks that are loaded, global first, then those of modules in the order they run; with only, of
 // that owner alone.
 func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
-	if only != "" {
-		if only, err = s.known(only); err != nil {
-			return nil, err
-		}
+	if only, err = s.known(only); err != nil {
+		return nil, err
 	}
 	all = []view.HookInfo{}
 	if only == "" || only == globalOwner {
@@ -193,14 +191,9 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
-	only, err := r.URL.Query().Get("module"), s.notStarted()
-	if err != nil {
+	only, err := s.known(r.URL.Query().Get("module"))
+	if err = cmp.Or(s.notStarted(), err); err != nil {
 		return nil, err
-	}
-	if only != "" {
-		if only, err = s.known(only); err != nil {
-			return nil, err
-		}
 	}
 	out, t := map[string]any{}, &table{columns: "MODULE OBJECT STATE MESSAGE", nothing: "There are no modules."}
 	for _, m := range s.allModules(s.Inspector.Tree(), nil) {
@@ -358,14 +351,11 @@ func (h *History) ending(text string, most int) string {
 
 // runs answers /hook/runs.
 func (s owners) runs(r *http.Request) (any, error) {
-	module, hook := r.URL.Query().Get("module"), r.URL.Query().Get("hook")
-	if module != "" {
-		var err error
-		if module, err = s.known(module); err != nil {
-			return nil, err
-		}
+	module, err := s.known(r.URL.Query().Get("module"))
+	if err != nil {
+		return nil, err
 	}
-	found := s.History.Runs(module, hook)
+	found := s.History.Runs(module, r.URL.Query().Get("hook"))
 	text := func(w io.Writer, _ bool) {
 		if len(found) == 0 {
 			fmt.Fprintln(w, "No runs of these hooks are kept: none has run since the operator started, or hook list has no hook of this name.")

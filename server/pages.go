@@ -401,8 +401,11 @@ func (s owners) module(asked string) (view.Module, error) {
 	return view.Module{}, s.noModule(asked, all)
 }
 
-// known is the name of the module that people mean.
+// known is the name of the module that people mean; empty for all.
 func (s owners) known(asked string) (string, error) {
+	if asked == "" {
+		return "", nil
+	}
 	m, err := s.module(asked)
 	return m.Name, err
 }
