@@ -439,10 +439,6 @@ func (f Facts) cut(text string, limit int) string {
 	// Cleaning copies the text several times, so a long one is cut before. What is left is far
 	// longer than what is shown, because cleaning shortens it.
 	text = text[:min(len(text), maxLooked)]
-	const mark = "…"
-	text = hooks.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+	line := strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	return values.Shorten(hooks.Printable(line), limit)
 }

@@ -337,15 +337,9 @@ type HealerStatus struct {
 // String implements fmt.Stringer.
 func (s HealerStatus) String() string { return Count(s.Objects, "object") }
 
-// head brings an error, which may have many lines, into one of bearable length. Its
-// beginning says where it happened, its end why.
+// head brings an error, which may have many lines, into one of bearable length.
 func head(s string) string {
-	const beginning, end = 4000, 1000
-	line := strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
-	if runes := []rune(line); len(runes) > beginning+end {
-		return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
-	}
-	return line
+	return values.Shorten(strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " "), 5000)
 }
 
 // Count writes a number with its noun, which takes an s.
