@@ -192,7 +192,7 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
 	only, err := s.known(r.URL.Query().Get("module"))
-	if err = cmp.Or(s.notStarted(), err); err != nil {
+	if err := cmp.Or(s.notStarted(), err); err != nil {
 		return nil, err
 	}
 	out, t := map[string]any{}, &table{columns: "MODULE OBJECT STATE MESSAGE", nothing: "There are no modules."}
