@@ -12,7 +12,6 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -248,24 +247,4 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	}
 	merged, _ := got.Known.Values()
 	return plan.HelmModule(*m, merged), nil
-}
-
-// RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue, for a person who works with an
-// operator in the same process, as the command dev. The snapshots are those of the new run. The owner refuses the task of
-// a hook that is not loaded any more. Whether the module can run is what it has published, so that may be wrong by a
-// moment: then the module ends the task as done (E12).
-func (o *Operator) RunHookAgain(run view.HookRun) error {
-	if module := messages.ModuleOf(run.Owner); module != "" {
-		status, ok := o.program.Inspector.Status(modulePath + module).(view.ModuleStatus)
-		switch {
-		case !ok:
-			return fmt.Errorf("there is no module %s", module)
-		case status.Phase == view.Disabled || status.Phase == view.Suspended || status.Phase == view.Deleting:
-			return fmt.Errorf("module %s does not run: it is %s", module, status.Phase)
-		}
-	}
-	t := o.program.NewTask(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
-	t.Queue = run.Queue
-	o.program.Enqueue(o.program, false, t)
-	return nil
 }

@@ -69,8 +69,6 @@ type converge struct {
 	delayed     bool      // a delayedReload is on its way
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
-	// postponed is the latest cause of the reload that follows the one in progress; nil for none.
-	postponed *messages.Cause
 }
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
@@ -340,7 +338,6 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		c.ready = true
 	}
 	if c.phase == postponed {
-		c.postponed = nil
 		c.become(requested) // its task waits
 		return
 	}
@@ -395,9 +392,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 // is due is not in force (J14).
 func (c *converge) publish() {
 	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.heldPurge(), Problems: c.problems}
-	if s.Off, s.On = c.explain(); c.postponed != nil {
-		s.Postponed = c.postponed.String()
-	}
+	s.Off, s.On = c.explain()
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 	c.program.Changed.Note("")
 }

@@ -30,7 +30,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown getHooks RetryNow " +
 		"SynchronizeLater watchAgain watchOverflowed leaveDue " +
 		"keepAgain delayedReload ConfigFlagsSaved " +
-		"modulesSeen objectsDue lookAtObjects SuspensionChanged RequestReload")
+		"modulesSeen objectsDue SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {
 		handled = everyThird(handled)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"reflect"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -15,7 +15,6 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
-	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -60,7 +59,7 @@ type driftFound struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   DriftFound
-	told    []view.DriftedObject // without values, as it was reported
+	told    []string // the objects and their fields, without values, as it was reported
 	// correcting are the objects that the next run corrects. cause is that of the last correction,
 	// at the time corrected; it is nil again after the objects have stayed as they are for a
 	// period. The next correction appends to it, so repeated corrections of contested fields form a chain.
@@ -137,13 +136,13 @@ func (d *drift) looked(ctx actor.Context, result any) {
 }
 
 // report logs what was not logged before.
-func (d *drift) report(told []view.DriftedObject) {
+func (d *drift) report(told []string) {
 	if len(told) == 0 && len(d.told) > 0 {
 		d.log.Info("the objects of the module are again as it deployed them")
 	}
-	if d.program.Drift == messages.DriftCorrect || !reflect.DeepEqual(told, d.told) {
+	if d.program.Drift == messages.DriftCorrect || !slices.Equal(told, d.told) {
 		for _, object := range told {
-			d.log.Warn("an object of the module was changed by another client", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
+			d.log.Warn("an object of the module was changed by another client", "object", object, "drift", d.program.Drift)
 		}
 	}
 	d.told = told
@@ -156,11 +155,7 @@ func (d *drift) correct(ctx actor.Context) {
 	for _, c := range d.found.Changes {
 		d.correcting = append(d.correcting, c.Object)
 	}
-	var names []string
-	for _, object := range d.told {
-		names = append(names, object.String())
-	}
-	cause := messages.Cause{Activation: messages.ByDrift, Detail: messages.Few(1, names)}
+	cause := messages.Cause{Activation: messages.ByDrift, Detail: messages.Few(1, d.told)}
 	if d.cause != nil {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
@@ -225,13 +220,12 @@ func (j moduleJob) SeekDrift(run *supervisor.Run) (DriftFound, error) {
 type Drift []helm.Change
 
 // Named are the objects and their fields, without values, for what people see who may not read the
-// objects, such as statuses.
-func (d Drift) Named() []view.DriftedObject {
-	var out []view.DriftedObject
+// objects, such as logs.
+func (d Drift) Named() (all []string) {
 	for _, c := range d {
-		out = append(out, view.DriftedObject{Object: c.Object.String(), Fields: c.Paths()})
+		all = append(all, c.Object.String()+": "+messages.Few(5, c.Paths()))
 	}
-	return out
+	return all
 }
 
 // Shown are the objects with what was found and what the chart says. Secrets are hidden, unless

@@ -148,7 +148,7 @@ func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) 
 
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.Owner(messages.GlobalHooks), view.GlobalStatus{
-		Hooks: len(g.hooks), Loaded: g.hooks, Runs: g.runs.Len(),
+		Hooks: len(g.hooks), Loaded: g.hooks,
 		Section: g.section, Values: g.section.Checksum()[:8], Failing: g.listFailing(),
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/helm"
-	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -29,7 +28,7 @@ func TestGoneDuringARun(t *testing.T) {
 		h := newHealer(t.Context(), p)
 		pid := spawnActor(t, p, healerPath, h)
 		applied := releaseApplied{Module: "web", Objects: []helm.Object{o}}
-		gone, back := &objectNews{object: o, gone: true}, &objectNews{object: o}
+		gone, back := &objectNews{object: o}, &objectNews{object: o, health: helm.Health{State: view.ObjectCurrent}}
 		for _, phase := range []struct {
 			name  view.Phase
 			news  *objectNews
@@ -48,7 +47,7 @@ func TestGoneDuringARun(t *testing.T) {
 			if phase.news != nil {
 				h.note(pid, *phase.news)
 			}
-			time.Sleep(3 * healDelay)
+			time.Sleep(3 * h.delay)
 			synctest.Wait()
 			if len(queued) != phase.heals {
 				t.Errorf("%v: %d runs were queued, want %d", phase, len(queued), phase.heals)
@@ -71,8 +70,8 @@ func TestGoneAsFarAsIsKnown(t *testing.T) {
 		h := newHealer(t.Context(), p)
 		pid := spawnActor(t, p, healerPath, h)
 		askActor[struct{}](t, p, pid, releaseApplied{Module: "web", Objects: []helm.Object{o}})
-		h.note(pid, objectNews{object: o, gone: true})
-		time.Sleep(10 * healDelay)
+		h.note(pid, objectNews{object: o})
+		time.Sleep(10 * h.delay)
 		synctest.Wait()
 		live, _ := p.Inspector.Status(healerPath).(view.HealerStatus)
 		if len(queued) != 1 || len(live.Incomplete) > 0 {
@@ -100,8 +99,8 @@ func TestHealsWaitForDeletions(t *testing.T) {
 				askActor[struct{}](t, p, pid, releaseApplied{Module: name, Objects: []helm.Object{o}})
 			}
 			h.note(pid, objectNews{object: definition, health: helm.Health{State: view.ObjectTerminating}})
-			h.note(pid, objectNews{object: rule, gone: true})
-			time.Sleep(4 * healDelay)
+			h.note(pid, objectNews{object: rule})
+			time.Sleep(4 * h.delay)
 			synctest.Wait()
 			if len(queued) > 0 {
 				t.Errorf("%d were healed while the definition was being deleted", len(queued))
@@ -110,9 +109,9 @@ func TestHealsWaitForDeletions(t *testing.T) {
 			if kept {
 				want = want[1:]
 			} else {
-				h.note(pid, objectNews{object: definition, gone: true})
+				h.note(pid, objectNews{object: definition})
 			}
-			time.Sleep(2 * deletionTime)
+			time.Sleep(2 * deletionDelays * h.delay)
 			synctest.Wait()
 			var got []string
 			for len(queued) > 0 {
@@ -130,24 +129,24 @@ func TestEnded(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Group: "batch", Kind: "Job"}, Namespace: "n", Name: "migrate"}
 	for _, during := range []bool{false, true} {
 		p := testProgram(nil)
-		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
+		p.HealDelay, p.ReleaseWatch = time.Millisecond, absentObjects{}
 		h := newHealer(t.Context(), p)
 		pid := spawnActor(t, p, healerPath, h)
-		applied := releaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: false}}
+		applied := releaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: true}}
 		if during { // the second run
 			askActor[struct{}](t, p, pid, applied)
-			h.note(pid, objectNews{object: o, gone: true})
+			h.note(pid, objectNews{object: o})
 		}
 		askActor[struct{}](t, p, pid, applied)
 		if !during {
-			h.note(pid, objectNews{object: o, gone: true})
+			h.note(pid, objectNews{object: o})
 		}
 		handledAll(t, p, pid)
 		live, ok := p.Inspector.Status(healerPath).(view.HealerStatus)
 		if !ok || len(live.Incomplete) > 0 {
 			t.Errorf("gone during the run: %t; to heal: %v", during, live.Incomplete)
 		}
-		if health := live.Releases["web"].Health; health != nil {
+		if health := live.Releases["web"]; health != nil {
 			t.Errorf("gone during the run: %t; the module waits for what has ended: %+v", during, health)
 		}
 	}
@@ -165,9 +164,9 @@ func TestNewAndGone(t *testing.T) {
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
 		h := newHealer(t.Context(), p)
 		pid := spawnActor(t, p, healerPath, h)
-		h.note(pid, objectNews{object: o, gone: true})
+		h.note(pid, objectNews{object: o})
 		askActor[struct{}](t, p, pid, releaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true})
-		time.Sleep(10 * healDelay)
+		time.Sleep(10 * h.delay)
 		synctest.Wait()
 		if len(queued) != 1 {
 			t.Errorf("%d runs were queued, want 1", len(queued))
@@ -175,33 +174,26 @@ func TestNewAndGone(t *testing.T) {
 	})
 }
 
-// H13: an object is contested until it has stayed for a while.
-func TestContestedUntilItStays(t *testing.T) {
+// H13: a module whose objects something else deletes after each heal is healed in pauses.
+func TestHealsInPauses(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	synctest.Test(t, func(t *testing.T) {
 		p := testProgram(nil)
 		p.ReleaseWatch = absentObjects{}
 		p.Enabled.Store(&[]string{"web"})
+		queued := healQueue(t, p)
 		module := spawnActor(t, p, modulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		p.Inspector.Publish(module, view.ModuleStatus{Phase: view.Ready})
 		h := newHealer(t.Context(), p)
 		pid := spawnActor(t, p, healerPath, h)
-		applied := releaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true}
-		for range allowedTurns + 1 {
-			askActor[struct{}](t, p, pid, applied)
-			h.note(pid, objectNews{object: o, gone: true})
-			time.Sleep(2 * healDelay)
+		askActor[struct{}](t, p, pid, releaseApplied{Module: "web", Objects: []helm.Object{o}, Wrote: true})
+		for range 60 {
+			h.note(pid, objectNews{object: o})
+			time.Sleep(2 * h.delay)
 		}
-		for _, wait := range []struct {
-			pause     time.Duration
-			contested int
-		}{{quietPeriod - 2*healDelay, 1}, {5*time.Second + 2*healDelay, 0}} {
-			time.Sleep(wait.pause)
-			synctest.Wait()
-			live, _ := p.Inspector.Status(healerPath).(view.HealerStatus)
-			if contested := live.Releases["web"].Contested; len(contested) != wait.contested {
-				t.Errorf("after %s it is contested: %q, want %d", wait.pause, contested, wait.contested)
-			}
+		synctest.Wait()
+		if want := healsInARow + 3; len(queued) != want {
+			t.Errorf("it was healed %d times in two minutes, want %d", len(queued), want)
 		}
 	})
 }
@@ -215,12 +207,12 @@ func TestNewsInOrder(t *testing.T) {
 	late := spawnActor(t, p, "late", actor.ReceiveFunc(func(actor.Context) {}))
 	o, there := helm.Object{Name: "web"}, helm.Health{State: view.ObjectCurrent}
 	askActor[struct{}](t, p, pid, releaseApplied{Module: "web", Objects: []helm.Object{o}})
-	for _, news := range []objectNews{{object: o, health: there}, {object: o, gone: true}, {object: o, health: there}} {
+	for _, news := range []objectNews{{object: o, health: there}, {object: o}, {object: o, health: there}} {
 		h.note(late, news)
 	}
 	p.Send(pid, objectsSeen{})
 	handledAll(t, p, pid)
-	if live, ok := p.Inspector.Status(healerPath).(view.HealerStatus); !ok || live.Releases["web"].Health.Current != 1 {
+	if live, ok := p.Inspector.Status(healerPath).(view.HealerStatus); !ok || live.Releases["web"].Current != 1 {
 		t.Errorf("an object that is back is not current: %v", live.Releases["web"])
 	}
 }
@@ -255,20 +247,17 @@ type unknownObjects struct{ absentObjects }
 
 func (unknownObjects) Present(helm.Object) bool { return true }
 
-func (absentObjects) WatchedKinds() []kube.WatchedKind { return nil }
-
 func (absentObjects) Watch(context.Context, helm.News) func([]helm.Object) {
 	return func([]helm.Object) {}
 }
 
 // H25: an object may be in progress as long as a Deployment.
 func TestProgressDeadline(t *testing.T) {
-	states := objectStates{}
+	h := newHealer(t.Context(), testProgram(nil))
 	o := helm.Object{Name: "web"}
-	began := time.Now()
-	states.learn(o, helm.Health{State: view.ObjectInProgress}, began)
-	sum := states.of([]helm.Object{o}, began)
-	deadline := began.Add(10 * time.Minute)
+	h.learn(o, helm.Health{State: view.ObjectInProgress})
+	sum := h.sum([]helm.Object{o})
+	deadline := h.states[o].Since.Add(10 * time.Minute)
 	if sum.State(deadline.Add(-time.Second)) != view.Progressing || sum.State(deadline) != view.Unhealthy {
 		t.Error("the deadline is not ten minutes")
 	}

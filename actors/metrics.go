@@ -557,7 +557,7 @@ func (s scrape) modules() {
 		s.emit("module_parked", number(m.Parked), m.Name)
 		s.emit("module_unhealthy", number(m.State == view.Unhealthy), m.Name)
 		if m.Drifted != nil && !m.Drifted(false).Checked.IsZero() { // before, a zero would say that nothing has drifted
-			s.emit("module_drifted_objects", float64(len(m.Drift)), m.Name)
+			s.emit("module_drifted_objects", float64(m.Drift), m.Name)
 		}
 	}
 }

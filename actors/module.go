@@ -233,7 +233,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release, run.Took = outcome.Describe(), time.Since(run.Began)
+		run.Release = outcome.Describe()
 		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
 		m.lastRun = &run
 	}
@@ -278,10 +278,10 @@ func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
-		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Runs: m.runs.Len(), Release: m.last.Revision,
+		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Release: m.last.Revision,
 		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
-		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Drifted: m.drift.shown(), Held: m.held, Loop: m.loop,
+		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: len(m.drift.told), Drifted: m.drift.shown(), Held: m.held, Loop: m.loop,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -34,54 +35,45 @@ type moduleObjects struct {
 	ctx     context.Context // ends with the program
 	wake    func()          // has what is noted compared
 
-	seen   map[string]kube.ModuleObject // as the watch, or the answer to a write, has shown them
-	listed bool                         // seen is complete: before that, an object that is not in it may exist
-	// wrote are the statuses that were written last, by module.
-	wrote map[string]wroteStatus
-	// handled are the last requests that were acted on, also while their status cannot be written (J16).
-	handled map[string]handledRequests
-	// later is when an object is tried again that could not be written; failed counts errors in a row.
-	later     map[string]time.Time
-	failed    int
-	suspended map[string]bool     // by spec.suspend, as converge knows it
-	told      metav1.StatusReason // why objects are not written, as it was logged
-	pause     time.Time           // no attempt before; zero for none
+	seen      map[string]*shownObject // as the watch, or the answer to a write, has shown them
+	listed    bool                    // seen is complete: before that, an object that is not in it may exist
+	later     map[string]time.Time    // when an object is tried again that could not be written
+	suspended map[string]bool         // by spec.suspend, as converge knows it: it is replaced, never changed
+	told      metav1.StatusReason     // why there are no objects, as it was logged
 }
 
-// wroteStatus is a status that was written, and what the API server has stored of it. They differ
-// where the definition of the kind in the cluster is older and drops fields; without this the same
-// status would be written each second.
-type wroteStatus struct{ want, stored string }
+// shownObject is an object in the cluster.
+type shownObject struct {
+	kube.ModuleObject
+	// wrote is the status that was written last. It differs from the one that is stored where the definition of the
+	// kind in the cluster is older and drops fields; without this the same status would be written again and again.
+	wrote string
+	// run and retry are the last requests that were acted on, also while the status cannot be written (J16).
+	run, retry string
+}
 
 type (
 	// modulesSeen has news of the objects.
 	modulesSeen struct{ news kube.ModuleNews }
-	// objectsDue has the noted modules compared, and lookAtObjects all of them.
-	objectsDue    struct{}
-	lookAtObjects struct{}
-	// handledRequests are values of the two annotations.
-	handledRequests struct{ run, retry string }
+	// objectsDue has the noted modules compared.
+	objectsDue struct{}
 )
 
 const (
 	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
-	// a hook that hangs, or the deadline of an object.
+	// a hook that hangs, or the deadline of an object. An object that could not be written is tried again then, too.
 	objectsLook = 30 * time.Second
 	// objectsBatch is after how long the other modules wait for the next comparison, so that what people ask for
 	// does not wait until hundreds of objects are written.
 	objectsBatch = 500 * time.Millisecond
 	// shortRun is how long a run must last to be shown: most find the release as it should be, and are no news.
 	shortRun = time.Second
-	// maxFailed is after how many failed writes in a row, each of another object, none is tried for a while.
-	maxFailed = 3
 )
 
 // New makes the actor; suspended are the modules that were suspended when the operator read them at the start.
 func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) actor.Actor {
 	return &moduleObjects{
-		program: p, ctx: ctx, seen: map[string]kube.ModuleObject{}, wrote: map[string]wroteStatus{},
-		handled: map[string]handledRequests{}, later: map[string]time.Time{},
-		suspended: maps.Clone(suspended),
+		program: p, ctx: ctx, seen: map[string]*shownObject{}, later: map[string]time.Time{}, suspended: suspended,
 	}
 }
 
@@ -91,80 +83,69 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 	case *actor.Started:
 		o.begin(ctx.Self())
 	case modulesSeen:
-		o.learn(ctx, msg.news)
+		o.news(ctx, msg.news)
 	case objectsDue:
-		due := o.program.Changed.Take(o.wake)
-		o.compare(ctx, func(name string) bool { return due.All || due.Names[name] })
-	case lookAtObjects:
-		o.program.Changed.Note("")
-		o.lookLater(ctx.Self())
+		o.compare(ctx, o.program.Changed.Take(o.wake))
 	default:
 		unhandled(ctx, o.program.Log)
 	}
 }
 
 func (o *moduleObjects) begin(self *actor.PID) {
-	o.wake = func() { o.send(self, objectsDue{}) }
-	o.program.Changed.Take(o.wake)
-	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { o.send(self, modulesSeen{news}) })
-	o.lookLater(self)
-}
-
-func (o *moduleObjects) lookLater(self *actor.PID) {
-	time.AfterFunc(objectsLook, func() { o.send(self, lookAtObjects{}) })
-}
-
-// send sends unless the program ends: timers and watches outlive the actor.
-func (o *moduleObjects) send(self *actor.PID, message any) {
-	if o.ctx.Err() == nil {
-		o.program.Send(self, message)
+	send := func(message any) {
+		if o.ctx.Err() == nil { // timers and watches outlive the actor
+			o.program.Send(self, message)
+		}
 	}
+	o.wake = func() { send(objectsDue{}) }
+	o.program.Changed.Take(o.wake)
+	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { send(modulesSeen{news}) })
+	go wait.UntilWithContext(o.ctx, func(context.Context) { o.program.Changed.Note("") }, objectsLook)
 }
 
-// learn takes over what the watch reports.
-func (o *moduleObjects) learn(ctx actor.Context, news kube.ModuleNews) {
+// news takes over what the watch reports.
+func (o *moduleObjects) news(ctx actor.Context, news kube.ModuleNews) {
 	switch {
 	case news.Absent != nil:
 		o.listed = false
 		o.tellAbsent(news.Absent)
-		return
 	case news.Listed:
-		o.listed, o.told, o.pause = true, "", time.Time{}
-		clear(o.seen)
-		for _, object := range news.All {
-			o.seen[object.Name] = object
-		}
+		o.listed, o.told = true, ""
 		o.program.Changed.Note("")
 	case news.Set != nil:
-		if old, ok := o.seen[news.Set.Name]; ok && !news.Set.Newer(old) {
-			return // it is what was written, or was overtaken by that
+		if old := o.seen[news.Set.Name]; old == nil || news.Set.Newer(old.ModuleObject) { // else it is what was written
+			o.learn(ctx, *news.Set)
+			o.program.Changed.Note(news.Set.Name)
 		}
-		o.seen[news.Set.Name] = *news.Set
-		o.program.Changed.Note(news.Set.Name)
-	default:
+	default: // an object that is gone is no order to resume (P1): it is created again as it was
 		delete(o.seen, news.Gone)
-		delete(o.wrote, news.Gone)
-		delete(o.handled, news.Gone)
 		delete(o.later, news.Gone)
 		o.program.Changed.Note(news.Gone)
 	}
-	o.tellSuspended(ctx)
 }
 
-// tellSuspended sends converge which modules are suspended, if that has changed. An object that is
-// gone is no order to resume (P1): it is created again as it was.
-func (o *moduleObjects) tellSuspended(ctx actor.Context) {
-	now := maps.Clone(o.suspended)
-	for name, object := range o.seen {
-		delete(now, name)
-		if object.Suspend {
-			now[name] = true
+// learn takes over an object as it is now. The answer to a write may contain what people have changed since the object
+// was read; the watch brings that later, but as nothing new.
+func (o *moduleObjects) learn(ctx actor.Context, now kube.ModuleObject) *shownObject {
+	object := &shownObject{now, "", now.Status.LastHandledRequestedAt, now.Status.LastHandledRetryRequestedAt}
+	if old := o.seen[now.Name]; old != nil {
+		if object.run, object.retry = old.run, old.retry; now.Status.String() == old.Status.String() {
+			object.wrote = old.wrote
+		}
+		requested := now.RequestedAt != old.RequestedAt || now.RetryRequestedAt != old.RetryRequestedAt
+		if requested || now.Generation != old.Generation {
+			o.program.Changed.Note(now.Name)
 		}
 	}
-	if !maps.Equal(now, o.suspended) {
-		o.suspended = now
-		ctx.Send(o.program.PID(convergePath), messages.SuspensionChanged{Names: maps.Clone(now)})
+	o.seen[now.Name] = object
+	if now.Suspend != o.suspended[now.Name] {
+		o.suspended = maps.Clone(o.suspended)
+		if delete(o.suspended, now.Name); now.Suspend {
+			o.suspended[now.Name] = true
+		}
+		ctx.Send(o.program.PID(convergePath), messages.SuspensionChanged{Names: o.suspended})
 	}
+	return object
 }
 
 // tellAbsent logs once why there are no objects.
@@ -182,82 +163,50 @@ func (o *moduleObjects) tellAbsent(err error) {
 	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
 }
 
-// compare writes the objects of the modules that are due, as far as they differ. After objectsBatch
-// it notes the rest again, so that a request of a person does not wait for hundreds of writes.
-func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
-	if !o.listed || time.Now().Before(o.pause) {
-		return // all are compared when they are listed, and after the pause
+// compare writes the objects of the modules that were noted, as far as they differ. After objectsBatch it notes the
+// rest again, so that a request of a person does not wait for hundreds of writes. What refuses a single object, such as
+// a webhook or a quota, does not delay the others.
+func (o *moduleObjects) compare(ctx actor.Context, due changes) {
+	tree := o.program.Runs.Tree.Load()
+	if !o.listed || tree == nil {
+		return // all are compared when they are listed
 	}
 	converge, _ := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
-	tree := o.program.Runs.Tree.Load()
-	if tree == nil {
-		return // nothing is known yet
-	}
+	isDue := func(name string) bool { return due.All || due.Names[name] }
 	// Hundreds of directories each second would be read for one module that changes, and all while the first converge runs.
-	differs := notInForce(tree.UnloadedModules(func(name string) bool { return converge.Ready && due(name) }))
+	differs := notInForce(tree.UnloadedModules(func(name string) bool { return converge.Ready && isDue(name) }))
 	modules := view.Modules(o.program.Inspector.Statuses(), o.program.Runs.Hanging(), differs, time.Now())
-	modules = o.withoutGone(modules, tree, converge)
-	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !due(m.Name) })
 	began := time.Now()
-	for i, m := range modules {
-		if o.ctx.Err() != nil {
-			return
-		}
-		if time.Since(began) > objectsBatch {
-			for _, rest := range modules[i:] {
-				o.program.Changed.Note(rest.Name)
-			}
-			return
-		}
-		if time.Now().Before(o.later[m.Name]) {
-			continue
-		}
-		err := o.show(ctx, m, converge)
-		if err == nil {
-			o.failed = 0
-			delete(o.later, m.Name)
-		} else if !o.goesOn(m.Name, err) {
-			return
+	for _, m := range o.withoutGone(modules, tree, converge) {
+		switch {
+		case o.ctx.Err() != nil, !isDue(m.Name), time.Now().Before(o.later[m.Name]):
+		case time.Since(began) > objectsBatch:
+			o.program.Changed.Note(m.Name)
+		default:
+			o.wait(m.Name, o.show(ctx, m, converge))
 		}
 	}
 }
 
-// goesOn reports whether the other objects are written after an error with one. What refuses a
-// single object, such as a webhook or a quota, must not delay the others. Without the kind or the
-// rights, or when nothing can be written, all wait.
-func (o *moduleObjects) goesOn(name string, err error) bool {
-	_, exists := o.seen[name]
-	switch {
-	case o.ctx.Err() != nil:
-		return true // the loop looks
-	case apierrors.IsNotFound(err) && !exists: // it cannot be created, because its kind is not served
-		o.tellAbsent(err)
-		o.pause = time.Now().Add(objectsLook)
-		return false
-	case apierrors.IsNotFound(err): // it was deleted a moment ago
+// wait has an object wait after an error. One that was deleted a moment ago is created then.
+func (o *moduleObjects) wait(name string, err error) {
+	if err == nil || o.ctx.Err() != nil {
+		return
+	}
+	if apierrors.IsNotFound(err) {
 		delete(o.seen, name)
-		o.program.Changed.Note(name)
-		return true
 	}
 	o.later[name] = time.Now().Add(objectsLook)
-	if o.failed++; o.failed < maxFailed {
-		o.program.Log.Warn("an object of kind Module cannot be written, will retry", "module", name, "err", err, "in", objectsLook)
-		return true
-	}
-	o.failed, o.pause = 0, time.Now().Add(objectsLook)
-	if kube.NoModuleObjects(err) {
-		o.tellAbsent(err)
-	}
-	return false
+	const text = "an object of kind Module cannot be written, will retry"
+	o.program.Log.Warn(text, "module", name, "err", err, "in", objectsLook)
 }
 
 // gone is why a module without a directory is off.
-const gone = "its directory is gone"
+const gone = "it has no directory"
 
-// withoutGone deletes the objects of modules whose directories are gone, and leaves these modules
-// out of what is written. An object stays, and says that the directory is gone, if a person has
-// created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before
-// the first converge is over.
+// withoutGone deletes the objects of modules without a directory. An object stays, and says that there is no directory,
+// if a person has created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before the
+// first converge is over.
 func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
 	there := map[string]bool{}
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
@@ -267,161 +216,108 @@ func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, co
 	if !converge.Ready || converge.Phase != view.ConvergeIdle {
 		return modules
 	}
-	shown := maps.Clone(o.seen)
-	for name := range o.suspended {
-		if _, exists := shown[name]; !exists { // its object was deleted: what keeps the release is created again
-			shown[name] = kube.ModuleObject{Name: name, Ours: true, Suspend: true}
-		}
+	names := maps.Clone(o.suspended) // also of an object that was deleted: what keeps the release is created again
+	for name := range o.seen {
+		names[name] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(shown)) {
-		object := shown[name]
-		switch {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		m := view.Module{Name: name, State: string(view.Disabled), Off: gone}
+		if m.Phase = view.Disabled; o.suspended[name] {
+			m.State, m.Maintenance = string(view.Suspended), values.Suspended
+		}
+		if held := converge.HeldPurge; held != nil && slices.Contains(held.Releases, name) {
+			m.PurgeHeld = held
+		}
+		switch object := o.seen[name]; {
 		case there[name]:
-		case !object.Ours, object.Suspend, purgeHeld(converge, name), len(tree.Empty) > 0:
-			m := view.Module{Name: name, State: string(view.Disabled), Off: gone}
-			m.Phase = view.Disabled
-			if object.Suspend {
-				m.State, m.Maintenance = string(view.Suspended), values.Suspended
-			}
+		case o.suspended[name], !object.Ours, m.PurgeHeld != nil, len(tree.Empty) > 0:
 			modules = append(modules, m)
-		default:
-			err := o.program.ModuleObjects.Delete(o.ctx, object)
-			if apierrors.IsConflict(err) {
-				continue // a person has changed it: the watch brings how it is now
+		case time.Now().After(o.later[name]):
+			err := o.program.ModuleObjects.Delete(o.ctx, object.ModuleObject)
+			if o.wait(name, err); err == nil {
+				delete(o.seen, name)
 			}
-			if err != nil {
-				o.goesOn(name, err)
-				continue
-			}
-			delete(o.seen, name)
-			delete(o.wrote, name)
 		}
 	}
 	return modules
 }
 
-// purgeHeld reports whether the purge of a release is held back.
-func purgeHeld(converge view.ConvergeStatus, release string) bool {
-	return converge.HeldPurge != nil && slices.Contains(converge.HeldPurge.Releases, release)
-}
-
 // show writes the object of a module when it differs.
 func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
-	object, exists := o.seen[m.Name]
+	object := o.seen[m.Name]
 	early := o.isEarly(m, object, converge)
-	if !exists && early {
-		return nil
-	}
-	if !exists {
-		var err error
-		if object, err = o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name]); err != nil {
+	if object == nil {
+		if early {
+			return nil
+		}
+		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])
+		if err != nil {
 			return err
 		}
-		o.keep(ctx, object, object)
+		object = o.learn(ctx, created)
 	}
-	if o.request(ctx, &object, m) {
+	if o.request(ctx, object, m) {
 		o.program.Changed.Note(m.Name) // what comes of it is shown in a moment
 		return nil
 	}
-	if handled(object) != handled(o.seen[m.Name]) {
-		object.Status.LastRun = nil // a run that was requested is news, also if it has changed nothing
-	} else if early {
+	now := object.ModuleObject
+	switch status := &now.Status; {
+	case object.run != status.LastHandledRequestedAt || object.retry != status.LastHandledRetryRequestedAt:
+		status.LastHandledRequestedAt, status.LastHandledRetryRequestedAt = object.run, object.retry
+		status.LastRun = kube.ModuleLastRun{} // a run that was requested is news, also if it has changed nothing
+	case early:
 		return nil
 	}
-	// What spec asks for is observed when the module does it.
-	observed := object
-	if object.Suspend != (m.Maintenance == values.Suspended) {
-		observed.Generation = object.Status.ObservedGeneration
+	if object.Suspend != (m.Maintenance == values.Suspended) { // what spec asks for is observed when the module does it
+		now.Generation = object.Status.ObservedGeneration
 	}
-	m.Gone = m.Off == gone && !object.Ours
-	if purgeHeld(converge, m.Name) {
-		m.PurgeHeld = converge.HeldPurge
-	}
-	status := Status(m, Facts{Object: observed, Namespace: o.program.Namespace, Hide: o.program.Secrets.Hide, Now: time.Now()})
-	want, stored := status.String(), o.seen[m.Name].Status.String()
-	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {
+	status := Status(m, Facts{Object: now, Namespace: o.program.Namespace, Hide: o.program.Secrets.Hide, Now: time.Now()})
+	if want := status.String(); want == object.Status.String() || want == object.wrote {
 		return nil
 	}
 	config, _ := o.program.Inspector.Status(configPath).(view.ConfigStatus)
 	status.ObservedConfig = config.Revision // alone it is no reason to write
-	now, err := o.program.ModuleObjects.Apply(o.ctx, m.Name, status)
-	if apierrors.IsInvalid(err) { // the same would be refused again
-		o.wrote[m.Name] = wroteStatus{want, stored}
-	}
+	stored, err := o.program.ModuleObjects.Apply(o.ctx, m.Name, status)
 	if err != nil {
 		return err
 	}
-	o.wrote[m.Name] = wroteStatus{status.String(), now.Status.String()}
-	o.keep(ctx, object, now)
+	status.ObservedConfig = stored.Status.ObservedConfig
+	o.learn(ctx, stored).wrote = status.String()
 	return nil
 }
 
 // isEarly reports whether what there is to show of a module is no news yet: its run has begun a moment ago, which is
 // looked at again, or this process has not run it, and an earlier one has written its object.
-func (o *moduleObjects) isEarly(m view.Module, object kube.ModuleObject, converge view.ConvergeStatus) bool {
+func (o *moduleObjects) isEarly(m view.Module, object *shownObject, converge view.ConvergeStatus) bool {
 	if m.LastRun == nil {
-		return !converge.Ready && len(object.Status.Conditions) > 0 && m.Maintenance == ""
+		return !converge.Ready && object != nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
 	}
-	began := m.LastRun.Took == 0 && time.Since(m.LastRun.Began) < shortRun
+	began := m.LastRun.Release == "" && time.Since(m.LastRun.Began) < shortRun
 	if began {
 		o.program.Changed.Note(m.Name)
 	}
 	return began
 }
 
-// handled are the requests that the status of an object repeats.
-func handled(object kube.ModuleObject) handledRequests {
-	return handledRequests{object.Status.LastHandledRequestedAt, object.Status.LastHandledRetryRequestedAt}
-}
-
-// keep remembers the answer to a write. It may contain what people have changed since the object
-// was read; the watch brings that later, but as nothing new.
-func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
-	o.seen[now.Name] = now
-	if now.Generation != read.Generation || now.RequestedAt != read.RequestedAt || now.RetryRequestedAt != read.RetryRequestedAt {
-		o.program.Changed.Note(now.Name)
-	}
-	if now.Suspend != o.suspended[now.Name] {
-		o.tellSuspended(ctx)
-	}
-}
-
-// request does once what people have requested of a module by annotations (J16). A request to a
-// suspended module waits; others are served in every phase, because what a person wants to have retried may be what keeps
-// the first converge from its end. The values that were handled are kept in memory, too: their status may not be writable,
-// and the request must not be repeated then. It reports whether a run was queued.
-func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) (queued bool) {
-	if object.Suspend || m.Maintenance == values.Suspended {
+// request does once what people have requested of a module by annotations (J16). A request to a suspended module waits;
+// others are served in every phase, because what a person wants to have retried may be what keeps the first converge
+// from its end, or the discovery that enables the module. It reports whether a run was queued.
+func (o *moduleObjects) request(ctx actor.Context, object *shownObject, m view.Module) (queued bool) {
+	run := object.RequestedAt != "" && object.RequestedAt != object.run
+	retry := object.RetryRequestedAt != "" && object.RetryRequestedAt != object.retry
+	if object.Suspend || m.Maintenance == values.Suspended || !run && !retry {
 		return false
 	}
-	run, retry := object.RequestedAt, object.RetryRequestedAt
-	done := o.handled[m.Name]
-	if run == done.run && run != "" {
-		object.Status.LastHandledRequestedAt = run
-	}
-	if retry == done.retry && retry != "" {
-		object.Status.LastHandledRetryRequestedAt = retry
-	}
-	o.handled[m.Name] = handledRequests{run, retry}
-	fails := slices.ContainsFunc(m.Failing, func(f view.FailingTask) bool { return f.Hook == "" })
-	if run != "" && run != object.Status.LastHandledRequestedAt {
-		object.Status.LastHandledRequestedAt = run
-		o.program.Log.Info("a run is requested", "module", m.Name, "requestedAt", run)
-		switch {
-		case !m.Enabled: // there is nothing to run, unless a discovery that fails enables it
-			ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
-		case fails:
-			ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
-		default:
-			queued = true
-			o.program.Enqueue(ctx, false, o.program.NewTask(m.Name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand, Detail: "requestedAt " + run}))
-		}
-	}
-	if retry != "" && retry != object.Status.LastHandledRetryRequestedAt {
-		object.Status.LastHandledRetryRequestedAt = retry
-		o.program.Log.Info("a retry is requested", "module", m.Name, "retryRequestedAt", retry)
+	object.run, object.retry = cmp.Or(object.RequestedAt, object.run), cmp.Or(object.RetryRequestedAt, object.retry)
+	o.program.Log.Info("a run or a retry is requested", "module", m.Name, "run", object.run, "retry", object.retry)
+	ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
+	if m.Phase != view.Disabled {
 		ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
-		ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
+	}
+	fails := slices.ContainsFunc(m.Failing, func(f view.FailingTask) bool { return f.Hook == "" })
+	if queued = run && m.Enabled && !fails; queued {
+		cause := messages.Cause{Activation: messages.ByHand, Detail: "requestedAt " + object.run}
+		o.program.Enqueue(ctx, false, o.program.NewTask(m.Name, messages.RunModule{}, cause))
 	}
 	return queued
 }
@@ -440,9 +336,7 @@ const (
 const (
 	maxText   = 1000     // bytes
 	maxName   = 250      // bytes
-	maxListed = 20       // elements of a list
-	maxFields = 10       // fields of one drifted object
-	maxLooked = 16 << 10 // bytes of a text that are cleaned before it is cut to maxText
+	maxLooked = 16 << 10 // bytes of a text that are cleaned before it is cut
 )
 
 // Facts are what a status says and the module itself does not know.
@@ -453,7 +347,7 @@ type Facts struct {
 	Object kube.ModuleObject
 	// Namespace is that of the operator, for releases of modules that name none.
 	Namespace string
-	// Hide masks secrets; nil for no secrets.
+	// Hide masks secrets.
 	Hide func(string) string
 	// Now is the time of transitions.
 	Now time.Time
@@ -463,185 +357,88 @@ type Facts struct {
 // is the same at any time, so that the caller writes only what differs (J15). Handled requests are
 // copied from the object, as is the observed ConfigMap: the caller sets them.
 func Status(m view.Module, f Facts) kube.ModuleStatus {
-	b := builder{m, f}
 	old := f.Object.Status
 	s := kube.ModuleStatus{
-		ObservedGeneration: f.Object.Generation, Phase: b.name(m.State), Enabled: m.Enabled, EnabledReason: b.text(cmp.Or(m.Off, m.On)),
-		Order: m.Order, Maintenance: m.Maintenance, LastRun: b.lastRun(), Hooks: b.hooks(), Objects: b.health(), Drift: b.drift(), Problems: b.problems(),
-		ObservedConfig: old.ObservedConfig, LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
-		Conditions: own(old.Conditions),
+		ObservedGeneration: f.Object.Generation, ObservedConfig: old.ObservedConfig,
+		Phase: m.State, Enabled: m.Enabled, EnabledReason: f.cut(cmp.Or(m.Off, m.On), maxText),
+		Chart:                  kube.ModuleChart{Version: f.cut(m.Version, maxName), AppVersion: f.cut(m.AppVersion, maxName)},
+		LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
 	}
 	// The revision is known from the last run in this process; that of a disabled module is
 	// deleted.
 	if m.Enabled && m.Release > 0 {
-		s.Release = &kube.ModuleRelease{Name: m.Name, Namespace: cmp.Or(m.Namespace, f.Namespace), Revision: m.Release}
+		s.Release = kube.ModuleRelease{Name: m.Name, Namespace: cmp.Or(m.Namespace, f.Namespace), Revision: m.Release}
 	}
-	if m.Version != "" || m.AppVersion != "" {
-		s.Chart = &kube.ModuleChart{Version: b.name(m.Version), AppVersion: b.name(m.AppVersion)}
+	if m.Health != nil {
+		s.Objects.Summary = fmt.Sprintf("%d/%d", m.Health.Current, m.Health.Objects)
+	}
+	if m.LastRun != nil { // without a result until it has ended
+		s.LastRun = kube.ModuleLastRun{Time: second(m.LastRun.Began), Result: f.cut(m.LastRun.Release, maxText)}
 	}
 	// A run that has changed nothing is no news, or each reload would write the objects of all modules. What the
 	// object shows is then the run that made the revision.
 	before := meta.FindStatusCondition(old.Conditions, Ready)
-	if m.LastRun != nil && m.LastRun.Unchanged && old.LastRun != nil && before != nil && before.Reason == view.Succeeded &&
-		old.Release != nil && s.Release != nil && *old.Release == *s.Release {
-		s.LastRun, b.LastRun = old.LastRun, &view.ModuleRun{Release: old.LastRun.Result}
+	succeeded := before != nil && before.Reason == view.Succeeded && old.Release == s.Release
+	if m.LastRun != nil && m.LastRun.Unchanged && old.LastRun.Result != "" && succeeded {
+		s.LastRun, m.LastRun = old.LastRun, &view.ModuleRun{Release: old.LastRun.Result}
 	}
-	v := b.verdict()
-	isReady, reconciling, stalled := ready(v)
-	b.set(&s, Ready, isReady, v)
-	b.set(&s, Reconciling, reconciling, v)
-	b.set(&s, Stalled, stalled, v)
+	s.Conditions = f.conditions(m)
 	return s
 }
 
-// own are the conditions that the operator writes; conditions of other writers are not applied, so
-// they stay as they are. It returns a copy, because builder.set writes into it, and the object may
-// be in use elsewhere.
-func own(all []metav1.Condition) []metav1.Condition {
-	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool {
-		return !slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type)
-	})
-}
-
-// builder makes the parts of a status. Texts from outside of this package go through text or name,
-// which mask, clean and cut them.
-type builder struct {
-	view.Module
-	f Facts
-}
-
-// set sets a condition; the time of its last transition stays while its status does.
-func (b builder) set(s *kube.ModuleStatus, condition string, status metav1.ConditionStatus, v view.Verdict) {
-	c := metav1.Condition{
-		Type: condition, Status: status, Reason: v.Reason, Message: b.text(v.Message), ObservedGeneration: s.ObservedGeneration,
-		LastTransitionTime: second(b.f.Now),
+// conditions are the verdict on a module. The errors in it are the public ones: others may quote the output of hooks and
+// values, which must not be in an object (J14). A condition keeps the time of its last transition while its status
+// stays.
+func (f Facts) conditions(m view.Module) (all []metav1.Condition) {
+	m.Failing = slices.Clone(m.Failing)
+	for i := range m.Failing {
+		m.Failing[i].Error, m.Failing[i].RetryAt = m.Failing[i].Public, time.Time{}
 	}
-	if condition != Ready && status == metav1.ConditionFalse {
-		c.Message = "" // Ready has it
+	v := view.Judge(m)
+	message := f.cut(cmp.Or(v.Message, "the module is "+m.State), maxText)
+	for i, status := range ready(v) {
+		c := metav1.Condition{
+			Type: []string{Ready, Reconciling, Stalled}[i], Status: status, Reason: v.Reason, Message: message,
+			ObservedGeneration: f.Object.Generation, LastTransitionTime: second(f.Now),
+		}
+		if c.Type != Ready && status == metav1.ConditionFalse {
+			c.Message = "" // Ready has it
+		}
+		if old := meta.FindStatusCondition(f.Object.Status.Conditions, c.Type); old != nil && old.Status == status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		all = append(all, c)
 	}
-	meta.SetStatusCondition(&s.Conditions, c)
+	return all
 }
 
 // second is a time as the JSON of an object has it: in UTC, without fractions.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// verdict is what is said of the module. The errors in it are the public ones: others may quote the output of hooks and
-// values, which must not be in an object (J14).
-func (b builder) verdict() view.Verdict {
-	b.Failing = slices.Clone(b.Failing)
-	for i := range b.Failing {
-		b.Failing[i].Error, b.Failing[i].RetryAt = b.Failing[i].Public, time.Time{}
-	}
-	v := view.Judge(b.Module)
-	v.Message = cmp.Or(v.Message, "the module is "+b.State)
-	return v
-}
-
-// ready is a verdict in the words of conditions (kstatus). At most one of reconciling and stalled is set: reconciling
-// says that waiting may be enough, stalled that a person has to act. Both are unset when the module is as it should be,
-// or suspended.
-func ready(v view.Verdict) (ready, reconciling, stalled metav1.ConditionStatus) {
+// ready is a verdict in the words of conditions (kstatus): Ready, Reconciling, Stalled. At most one of the latter is
+// set: reconciling says that waiting may be enough, stalled that a person has to act. Both are unset when the module is
+// as it should be, or suspended.
+func ready(v view.Verdict) [3]metav1.ConditionStatus {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	switch v.Reason {
 	case view.Succeeded, view.Off:
-		return yes, no, no
+		return [3]metav1.ConditionStatus{yes, no, no}
 	case view.BySuspend:
-		return no, no, no
+		return [3]metav1.ConditionStatus{no, no, no}
 	case view.InProgress, view.ChangePending:
-		return metav1.ConditionUnknown, yes, no
+		return [3]metav1.ConditionStatus{metav1.ConditionUnknown, yes, no}
 	case view.ProgressingWithRetry, view.HookHangs:
-		return no, yes, no
+		return [3]metav1.ConditionStatus{no, yes, no}
 	}
-	return no, no, yes
+	return [3]metav1.ConditionStatus{no, no, yes}
 }
 
-func (b builder) lastRun() *kube.ModuleLastRun {
-	if b.LastRun == nil {
-		return nil
-	}
-	// Only Helm's part of a run has a result; a run that has not ended has neither result nor
-	// duration.
-	run := &kube.ModuleLastRun{Time: second(b.LastRun.Began), Result: b.text(b.LastRun.Release)}
-	if b.LastRun.Took > 0 { // a millisecond at least: 0s would mean that it has not ended
-		run.Duration = max(b.LastRun.Took, time.Millisecond).Round(time.Millisecond).String()
-	}
-	var causes []string
-	for _, c := range slices.Concat(b.LastRun.Causes[:min(1, len(b.LastRun.Causes))], b.LastRun.Also) {
-		causes = append(causes, c.String())
-	}
-	run.Cause = b.text(strings.Join(causes, "; "))
-	return run
-}
-
-func (b builder) hooks() *kube.ModuleHooks {
-	all := &kube.ModuleHooks{Total: b.Hooks}
-	for _, f := range b.Failing {
-		if f.Hook != "" && len(all.Failing) < maxListed {
-			all.Failing = append(all.Failing, kube.ModuleFailingHook{Name: b.name(f.Hook), Attempts: f.Attempts, Message: b.text(f.Public)})
-		}
-	}
-	for _, h := range bounded(b.Hanging) {
-		all.Hanging = append(all.Hanging, b.name(h.Hook))
-	}
-	if all.Total == 0 && len(all.Failing) == 0 && len(all.Hanging) == 0 {
-		return nil
-	}
-	return all
-}
-
-func (b builder) health() *kube.ModuleHealth {
-	h := b.Health
-	if h == nil {
-		return nil
-	}
-	objects := &kube.ModuleHealth{
-		Summary: fmt.Sprintf("%d/%d", h.Current, h.Objects), Total: h.Objects, Current: h.Current,
-		InProgress: h.InProgress, Failed: h.Failed, Unknown: h.Unknown,
-	}
-	for _, o := range bounded(h.Unhealthy) {
-		objects.Unhealthy = append(objects.Unhealthy, kube.ModuleUnhealthyObject{
-			Object: b.name(o.Object), State: o.State, Message: b.text(o.Message), Since: second(o.Since),
-		})
-	}
-	return objects
-}
-
-func (b builder) drift() (all []kube.ModuleDrift) {
-	for _, d := range bounded(b.Drift) {
-		one := kube.ModuleDrift{Object: b.name(d.Object)}
-		for _, field := range d.Fields[:min(len(d.Fields), maxFields)] {
-			one.Fields = append(one.Fields, b.name(field))
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-func (b builder) problems() (all []string) {
-	for _, p := range bounded(slices.Concat(b.Problems, b.Contested)) {
-		all = append(all, b.text(p))
-	}
-	return all
-}
-
-// bounded shares the memory of the list, which is not written to.
-func bounded[T any](all []T) []T { return all[:min(len(all), maxListed)] }
-
-// text is what people may read of a text, cut, in one line; name is a shorter one.
-func (b builder) text(text string) string { return b.cut(text, maxText) }
-func (b builder) name(text string) string { return b.cut(text, maxName) }
-
-func (b builder) cut(text string, limit int) string {
-	if b.f.Hide != nil { // before it is cut: a part of a secret would not be recognised
-		text = b.f.Hide(text)
-	}
+// cut is what people may read of a text from outside of this package: masked, cleaned, in one line, and cut.
+func (f Facts) cut(text string, limit int) string {
+	text = f.Hide(text) // before it is cut: a part of a secret would not be recognised
 	// Cleaning copies the text several times, so a long one is cut before. What is left is far
 	// longer than what is shown, because cleaning shortens it.
 	text = text[:min(len(text), maxLooked)]
-	const mark = "…"
-	text = hooks.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+	line := strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	return values.Shorten(hooks.Printable(line), limit)
 }

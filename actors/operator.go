@@ -222,7 +222,6 @@ func (o *operator) Receive(ctx actor.Context) {
 
 // started spawns the actors. Converge, which begins with the start-up of global hooks, comes last.
 func (o *operator) started(ctx actor.Context) {
-	o.publish(ctx)
 	b := o.boot
 	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b))
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
@@ -330,22 +329,9 @@ func (o *operator) updateGlobal(ctx actor.Context, msg spawnModules) error {
 func (o *operator) shutDown(ctx actor.Context) {
 	o.stopping = true
 	o.program.Log.Info("stopping: no new tasks are started, running hooks receive TERM")
-	o.publish(ctx)
 	if o.stages.Stop(ctx) {
 		ctx.Stop(ctx.Self())
 	}
-}
-
-func (o *operator) publish(ctx actor.Context) {
-	stopping, leadership := o.stopping, o.program.Leadership
-	o.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
-		status := view.OperatorStatus{Stopping: stopping}
-		if leadership != nil {
-			now := leadership()
-			status.Leadership = &now
-		}
-		return status
-	}))
 }
 
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that

@@ -89,9 +89,8 @@ type World struct {
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
-	// PromptReleaseWatch: ReleaseWatch reports each change before the call that makes it returns, as in
-	// scenarios. So the healer does not gather reports.
-	PromptReleaseWatch bool
+	// HealDelay is how long the healer waits for more reports after one; 0 is a second.
+	HealDelay time.Duration
 	// Notices may be nil: then there are no Events.
 	Notices notices
 	// Renderer may be nil: then charts cannot be rendered on request.
@@ -139,7 +138,6 @@ type ReleaseWatch interface {
 	// Exist.
 	Present(o helm.Object) bool
 	Exists(o helm.Object) bool
-	WatchedKinds() []kube.WatchedKind
 }
 
 // Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).

@@ -40,9 +40,6 @@ func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 	switch c.phase {
 	case starting, requested, overtaken, postponed:
 		c.adds(cause)
-		if c.phase == postponed {
-			c.postponed = &cause
-		}
 		return
 	case reloading:
 		if c.restarts < maxRestarts {
@@ -66,7 +63,6 @@ func (c *converge) postpone(cause messages.Cause) {
 		c.restarts = logged
 		c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
 	}
-	c.postponed = &cause
 	c.become(postponed)
 }
 
@@ -100,7 +96,6 @@ func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 		c.adds(append(c.also, c.cause)...)
 	}
 	c.restarts++
-	c.postponed = nil // it is the next one
 	c.program.Metrics.ReloadRestarts.WithLabelValues(activation(cause)).Inc()
 	c.become(overtaken)
 	c.program.Enqueue(ctx, true, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
@@ -110,7 +105,6 @@ func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 // becomes the discovery. The first reload continues the span of the start-up.
 func (c *converge) begin(ctx actor.Context, t messages.Task) {
 	if c.phase == postponed { // the head of the one before fails
-		c.postponed = nil
 		c.log.Info("reload of all modules starts again", "cause", t.Cause)
 	}
 	c.become(reloading)

@@ -461,7 +461,7 @@ func (h hookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.R
 	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
 	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
 		h.job.HookRan(view.HookRun{
-			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Task: h.job.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: h.job.Task.Cause,
+			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Binding: binding, Cause: h.job.Task.Cause,
 			Took: time.Since(began), Err: err, Output: result.Output,
 		})
 	}

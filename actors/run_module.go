@@ -329,7 +329,7 @@ func (j moduleJob) deployed(run *supervisor.Run) (bool, error) {
 type releaseApplied struct {
 	Module  string
 	Objects []helm.Object
-	Ends    map[helm.Object]bool // that end by themselves; true: they have
+	Ends    map[helm.Object]bool // that end by themselves
 	Wrote   bool                 // Helm wrote objects: what is known of their health is out of date
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
-	"addon-operator/messages/view"
 )
 
 // schedule turns crontabs into tasks: one entry for each distinct crontab, one timer for the entry
@@ -62,7 +61,6 @@ func (s *schedule) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, s.log)
 	}
-	s.program.Inspector.Publish(ctx.Self(), view.ScheduleStatus{Crontabs: len(s.entries), Open: s.open})
 }
 
 // setEntries makes the entries match the crontabs of all owners. A crontab that stays keeps its

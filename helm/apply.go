@@ -71,7 +71,7 @@ type Outcome struct {
 	Reason   string   // a sentence for people
 	Revision int      // the newest one
 	Objects  []Object // of the release, without hooks (H14); as News reports them
-	// Ends are those of the objects that end by themselves; true: they have, and are gone (H13).
+	// Ends are those of the objects that end by themselves (H13).
 	Ends map[Object]bool
 	// Healed are absent objects that were the only reason to act.
 	Healed []Object
@@ -128,7 +128,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 			outcome.ChartVersion, outcome.AppVersion = has.Version, has.AppVersion
 		}
 	default:
-		outcome.Objects, outcome.Ends = h.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
+		outcome.Objects, outcome.Ends = h.want(m.Name, a.manifest.objects), a.ending()
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
 	return a, outcome, classify(ctx, m.Name, a.op, err)

@@ -234,18 +234,13 @@ func (r *rendered) lasting() (objects []Object) {
 	return objects
 }
 
-// ending are the objects of the release that end, as News reports them; true: they have ended. What
-// was written a moment ago has not.
-func (a *apply) ending(ctx context.Context, done Outcome) map[Object]bool {
-	wrote := done.Action == Installed || done.Action == Upgraded && !a.heals
-	l := a.op.home
+// ending are the objects of the release that end, as News reports them.
+func (a *apply) ending() map[Object]bool {
 	all := map[Object]bool{}
 	for o := range a.manifest.ends {
-		resolved, m, err := l.resolve(o)
-		if err != nil {
-			continue
+		if resolved, _, err := a.op.home.resolve(o); err == nil {
+			all[resolved] = true
 		}
-		all[resolved] = !wrote && l.options.Presence != nil && !l.options.Presence.Has(ctx, m, resolved.NamespacedName())
 	}
 	return all
 }

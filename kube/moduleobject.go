@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,15 +48,10 @@ type ModuleStatus struct {
 	Phase                       string             `json:"phase"`
 	Enabled                     bool               `json:"enabled"`
 	EnabledReason               string             `json:"enabledReason,omitempty"`
-	Order                       int                `json:"order"`
-	Maintenance                 string             `json:"maintenance,omitempty"`
-	Release                     *ModuleRelease     `json:"release,omitempty"`
-	Chart                       *ModuleChart       `json:"chart,omitempty"`
-	LastRun                     *ModuleLastRun     `json:"lastRun,omitempty"`
-	Hooks                       *ModuleHooks       `json:"hooks,omitempty"`
-	Objects                     *ModuleHealth      `json:"objects,omitempty"`
-	Drift                       []ModuleDrift      `json:"drift,omitempty"`
-	Problems                    []string           `json:"problems,omitempty"`
+	Release                     ModuleRelease      `json:"release,omitzero"`
+	Chart                       ModuleChart        `json:"chart,omitzero"`
+	LastRun                     ModuleLastRun      `json:"lastRun,omitzero"`
+	Objects                     ModuleHealth       `json:"objects,omitzero"`
 	LastHandledRequestedAt      string             `json:"lastHandledRequestedAt,omitempty"`
 	LastHandledRetryRequestedAt string             `json:"lastHandledRetryRequestedAt,omitempty"`
 	Conditions                  []metav1.Condition `json:"conditions,omitempty"`
@@ -79,44 +72,12 @@ type (
 	}
 	// ModuleLastRun is the last module run that began.
 	ModuleLastRun struct {
-		Time     metav1.Time `json:"time"`
-		Duration string      `json:"duration,omitempty"`
-		Result   string      `json:"result,omitempty"`
-		Cause    string      `json:"cause,omitempty"`
+		Time   metav1.Time `json:"time"`
+		Result string      `json:"result,omitempty"`
 	}
-	// ModuleHooks are the hooks of a module.
-	ModuleHooks struct {
-		Total   int                 `json:"total"`
-		Failing []ModuleFailingHook `json:"failing,omitempty"`
-		Hanging []string            `json:"hanging,omitempty"`
-	}
-	// ModuleFailingHook is a hook that fails.
-	ModuleFailingHook struct {
-		Name     string `json:"name"`
-		Attempts int    `json:"attempts"`
-		Message  string `json:"message,omitempty"`
-	}
-	// ModuleHealth counts objects by health.
+	// ModuleHealth counts the objects of the release that are as their specs ask for.
 	ModuleHealth struct {
-		Summary    string                  `json:"summary"`
-		Total      int                     `json:"total"`
-		Current    int                     `json:"current"`
-		InProgress int                     `json:"inProgress"`
-		Failed     int                     `json:"failed"`
-		Unknown    int                     `json:"unknown"`
-		Unhealthy  []ModuleUnhealthyObject `json:"unhealthy,omitempty"`
-	}
-	// ModuleUnhealthyObject is one that is not current.
-	ModuleUnhealthyObject struct {
-		Object  string      `json:"object"`
-		State   string      `json:"state"`
-		Message string      `json:"message,omitempty"`
-		Since   metav1.Time `json:"since"`
-	}
-	// ModuleDrift is an object that others have changed.
-	ModuleDrift struct {
-		Object string   `json:"object"`
-		Fields []string `json:"fields,omitempty"`
+		Summary string `json:"summary"`
 	}
 )
 
@@ -148,12 +109,9 @@ func (o ModuleObject) Newer(than ModuleObject) bool {
 	return o.Version != than.Version && !Older(o.Version, than.Version)
 }
 
-// ModuleNews is what has changed of the objects. One of Listed, Set, Gone and Absent is set; All
-// belongs to Listed.
+// ModuleNews is what has changed of the objects: one of its fields.
 type ModuleNews struct {
-	// All replaces what was known: there are these.
-	All []ModuleObject
-	// Listed: All is complete, also when it is empty.
+	// Listed: all that there are were reported.
 	Listed bool
 	Set    *ModuleObject
 	Gone   string
@@ -183,12 +141,6 @@ func (c *Client) ModuleObjects(namespace string) (*ModuleObjects, error) {
 		return nil, err
 	}
 	return &ModuleObjects{client: c, api: limited.dynamic.Resource(moduleResource()).Namespace(namespace), namespace: namespace}, nil
-}
-
-// NoModuleObjects reports whether the cause of an error is that the API server does not serve the kind, or
-// does not permit the operator to use it.
-func NoModuleObjects(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
 // An API server that has begun a moment ago denies all until it has read its roles.
@@ -305,7 +257,7 @@ const maxDenials = 3
 // returns at once. Without the kind, or the right to list it, it waits until there is one.
 func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	of := kind{resource: moduleResource(), name: "Module", namespaced: true, watchable: true}
-	all, denials := map[string]ModuleObject{}, 0
+	denials := 0
 	spec := Spec{
 		APIVersion: of.apiVersion(), Kind: of.name, Namespaces: []string{m.namespace}, known: of, loud: true, KeepObjects: true,
 		failed: func(err error) {
@@ -323,22 +275,17 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 			}
 		},
 	}
-	listed := false
 	_, _ = m.client.watcher.Watch(ctx, spec, func(change Change) { // nothing is wrong with the spec
 		u := &unstructured.Unstructured{}
-		news := ModuleNews{Gone: change.Object.Name}
 		if change.Type == Deleted || utiljson.Unmarshal(change.Object.Object, &u.Object) != nil {
-			delete(all, change.Object.Name)
-		} else {
-			o := moduleObject(u)
-			all[o.Name], news = o, ModuleNews{Set: &o}
+			notify(ModuleNews{Gone: change.Object.Name})
+			return
 		}
-		if listed {
-			notify(news)
-		}
+		o := moduleObject(u)
+		notify(ModuleNews{Set: &o})
 	}, func() {
-		listed, denials = true, 0
-		notify(ModuleNews{All: slices.Collect(maps.Values(all)), Listed: true})
+		denials = 0
+		notify(ModuleNews{Listed: true})
 	})
 }
 

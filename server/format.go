@@ -349,11 +349,11 @@ func firstOf(problems []string, command string) string {
 
 // problemOf is what a person should look at; empty for nothing.
 func problemOf(m view.Module) string {
-	switch problems := slices.Concat(m.Contested, m.Problems); {
-	case !m.Troubled(): // what others undo stays a problem while a run is in progress
-		return firstOf(m.Contested, "why "+m.Name)
-	case m.Verdict.Class == view.ClassProblem && len(problems) > 0:
-		return firstOf(problems, "why "+m.Name)
+	switch {
+	case !m.Troubled():
+		return ""
+	case m.Verdict.Class == view.ClassProblem && len(m.Problems) > 0:
+		return firstOf(m.Problems, "why "+m.Name)
 	}
 	return m.Verdict.Message
 }
@@ -373,7 +373,7 @@ func moduleTable(o overall) *table {
 		if m.Maintenance != "" && m.Maintenance != values.Suspended { // the state contains it
 			state += ", maintenance"
 		}
-		if len(m.Drift) > 0 {
+		if m.Drift > 0 {
 			state += ", drift"
 		}
 		if m.Release > 0 {

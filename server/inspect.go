@@ -60,10 +60,8 @@ func (s owners) status(r *http.Request) (any, error) {
 // allHooks lists the hooks that are loaded, global first, then those of modules in the order they run; with only, of
 // that owner alone.
 func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
-	if only != "" {
-		if only, err = s.known(only); err != nil {
-			return nil, err
-		}
+	if only, err = s.known(only); err != nil {
+		return nil, err
 	}
 	all = []view.HookInfo{}
 	if only == "" || only == globalOwner {
@@ -193,18 +191,9 @@ func freeName(taken map[string]snapshotDump, name string) string {
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s owners) resourceMonitor(r *http.Request) (any, error) {
-	var monitored map[string][]view.MonitoredObject
-	if healer := published[view.HealerStatus](s.Inspector.Tree()); healer.Monitored != nil {
-		monitored = healer.Monitored()
-	}
-	only, err := r.URL.Query().Get("module"), s.notStarted()
-	if err != nil {
+	only, err := s.known(r.URL.Query().Get("module"))
+	if err := cmp.Or(s.notStarted(), err); err != nil {
 		return nil, err
-	}
-	if only != "" {
-		if only, err = s.known(only); err != nil {
-			return nil, err
-		}
 	}
 	out, t := map[string]any{}, &table{columns: "MODULE OBJECT STATE MESSAGE", nothing: "There are no modules."}
 	for _, m := range s.allModules(s.Inspector.Tree(), nil) {
@@ -212,10 +201,11 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 			continue
 		}
 		var ids []string
-		for _, o := range monitored[m.Name] {
-			ids = append(ids, o.String())
-			state, message := m.Health.Of(strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")))
-			t.rows = append(t.rows, []string{m.Name, o.String(), state, message})
+		if m.Health != nil {
+			for _, o := range m.Health.All {
+				ids = append(ids, monitored(o.Object))
+				t.rows = append(t.rows, []string{m.Name, monitored(o.Object), o.State, o.Message})
+			}
 		}
 		if out[m.Name] = ids; len(ids) == 0 {
 			out[m.Name] = "No monitor"
@@ -229,6 +219,16 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 		}
 	}
 	return display{data: out, table: t}, nil
+}
+
+// monitored is the name of an object, Kind namespace/name, as scripts expect it here: namespace/Kind/name, or
+// Kind/name.
+func monitored(object string) string {
+	kind, name, _ := strings.Cut(object, " ")
+	if namespace, rest, ok := strings.Cut(name, "/"); ok {
+		return namespace + "/" + kind + "/" + rest
+	}
+	return kind + "/" + name
 }
 
 // drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
@@ -351,14 +351,11 @@ func (h *History) ending(text string, most int) string {
 
 // runs answers /hook/runs.
 func (s owners) runs(r *http.Request) (any, error) {
-	module, hook := r.URL.Query().Get("module"), r.URL.Query().Get("hook")
-	if module != "" {
-		var err error
-		if module, err = s.known(module); err != nil {
-			return nil, err
-		}
+	module, err := s.known(r.URL.Query().Get("module"))
+	if err != nil {
+		return nil, err
 	}
-	found := s.History.Runs(module, hook)
+	found := s.History.Runs(module, r.URL.Query().Get("hook"))
 	text := func(w io.Writer, _ bool) {
 		if len(found) == 0 {
 			fmt.Fprintln(w, "No runs of these hooks are kept: none has run since the operator started, or hook list has no hook of this name.")
@@ -391,9 +388,16 @@ type taskEntry struct {
 	Index int `json:"index"`
 	// Description is for people. What is in it has fields below, which programs should read.
 	Description string `json:"description"`
-	view.QueuedTask
-	Failures int    `json:"failures,omitempty"`
-	Error    string `json:"error,omitempty"`
+	ID          string `json:"id"`
+	Kind        string `json:"kind"`
+	Owner       string `json:"owner"`
+	About       string `json:"about,omitempty"`
+	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
+	Triggers int            `json:"triggers,omitempty"`
+	Cause    messages.Cause `json:"cause"`
+	QueuedAt time.Time      `json:"queuedAt"`
+	Failures int            `json:"failures,omitempty"`
+	Error    string         `json:"error,omitempty"`
 }
 
 // queueSummary counts tasks of all queues, whichever are listed.
@@ -463,17 +467,21 @@ func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpt
 	return dump
 }
 
-// dumpQueue describes up to 100 tasks of a queue, which is what its status has.
+// dumpQueue describes up to 100 tasks of a queue.
 func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 	entry := queueEntry{Name: q.name, TasksCount: q.Length}
-	for i, t := range q.Tasks() {
-		run := runs[t.ID]
+	for i, t := range q.Head[:min(len(q.Head), view.ShownTasks)] {
+		run, line := runs[t.ID], taskEntry{Index: i + 1, ID: t.ID, Owner: t.Owner, Cause: t.Cause, QueuedAt: t.QueuedAt}
 		if i == 0 && q.InProgress {
 			entry.Status = describeRun(run)
 		}
-		entry.Tasks = append(entry.Tasks, taskEntry{
-			Index: i + 1, Description: describeTask(q.name, t, run), QueuedTask: t, Failures: run.Attempt, Error: run.Error,
-		})
+		if w, ok := t.Work.(messages.RunHook); ok {
+			line.Triggers = len(w.Triggers)
+		}
+		line.Kind, line.About = t.Work.Describe()
+		line.Failures, line.Error = run.Attempt, run.Error
+		line.Description = describeTask(q.name, line)
+		entry.Tasks = append(entry.Tasks, line)
 	}
 	return entry
 }
@@ -491,10 +499,10 @@ func describeRun(run supervisor.RunStatus) string {
 
 // describeTask is a line about a task: kind, queue, what it is about, failures, separated by
 // colons.
-func describeTask(queue string, t view.QueuedTask, run supervisor.RunStatus) string {
+func describeTask(queue string, t taskEntry) string {
 	text := strings.Join([]string{t.Kind, queue, cmp.Or(t.About, t.Owner)}, ":")
-	if run.Attempt > 0 {
-		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", run.Attempt, run.Error), ":")
+	if t.Failures > 0 {
+		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", t.Failures, t.Error), ":")
 	}
 	return text
 }

@@ -128,7 +128,7 @@ type pageModule struct {
 
 // Trouble reports whether there is something to show in its row.
 func (m pageModule) Trouble() bool {
-	return m.Verdict.Class == view.ClassPending || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
+	return m.Verdict.Class == view.ClassPending || len(m.Hanging)+len(m.Failing)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
 }
 
 // Colour is a class of the style sheet. Sign shows the same with a character, for users who do not

@@ -148,7 +148,8 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 			continue
 		}
 		fmt.Fprintf(w, "Queue %q: %d tasks\n", q.name, q.Length)
-		for i, t := range q.Tasks() {
+		entry := dumpQueue(q, runs)
+		for i, t := range entry.Tasks {
 			line := strings.TrimSpace(fmt.Sprintf("%s %s %s", t.Kind, t.Owner, t.About))
 			if t.Triggers > 1 {
 				line += fmt.Sprintf(" (%d triggers)", t.Triggers)
@@ -160,8 +161,8 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), strings.TrimSuffix(run.String(), ": "))
 			}
 		}
-		if shown := min(len(q.Head), view.ShownTasks); shown < q.Length {
-			fmt.Fprintf(w, "      … and %d more\n", q.Length-shown)
+		if more := q.Length - len(entry.Tasks); more > 0 {
+			fmt.Fprintf(w, "      … and %d more\n", more)
 		}
 	}
 	fmt.Fprintf(w, "%d tasks in %d queues.\n", total, len(all))
@@ -171,10 +172,6 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
 	supervisor.Walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
-		case view.OperatorStatus:
-			if text := s.String(); text != "" {
-				fmt.Fprintf(w, "operator: %s\n", text)
-			}
 		case view.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
 		case view.ConfigStatus:
@@ -404,8 +401,11 @@ func (s owners) module(asked string) (view.Module, error) {
 	return view.Module{}, s.noModule(asked, all)
 }
 
-// known is the name of the module that people mean.
+// known is the name of the module that people mean; empty for all.
 func (s owners) known(asked string) (string, error) {
+	if asked == "" {
+		return "", nil
+	}
 	m, err := s.module(asked)
 	return m.Name, err
 }

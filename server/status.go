@@ -60,7 +60,7 @@ func (s Source) overall(who audience) overall {
 		leadership := s.Leadership()
 		o.Leadership = &leadership
 	}
-	o.GlobalProblems = slices.Clip(view.GlobalProblems(statuses(o.tree)))
+	o.GlobalProblems = slices.Clip(view.Problems(statuses(o.tree))[messages.GlobalHooks])
 	if problem := differs[messages.GlobalHooks]; problem != "" {
 		o.GlobalProblems = append(o.GlobalProblems, problem)
 	}
@@ -151,7 +151,7 @@ func withNext(who, problem, next string) [][2]string {
 // Notices are the problems that belong to no module, each with its owner.
 func (o overall) Notices() (rows [][2]string) {
 	if o.Config != nil {
-		rows = withNext("configuration", o.Config.Notice(), o.Config.Next())
+		rows = withNext("configuration", o.Config.Notice(), "")
 	}
 	for _, text := range o.UnknownKeys {
 		rows = append(rows, [2]string{"configuration", text})
@@ -159,9 +159,8 @@ func (o overall) Notices() (rows [][2]string) {
 	if o.HeldPurge != nil {
 		rows = append(rows, [2]string{"purge", o.HeldPurge.String()})
 	}
-	for i, f := range o.Global.Failing {
-		// Next is about the first task that fails, so each task gets a status that begins with it.
-		rows = append(rows, withNext("global hooks", f.Message(), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())...)
+	for _, f := range o.Global.Failing {
+		rows = append(rows, withNext("global hooks", f.Message(), f.Next(globalOwner))...)
 	}
 	for _, p := range o.GlobalProblems {
 		rows = append(rows, [2]string{"global hooks", p})
@@ -214,7 +213,7 @@ func (s router) ready(r *http.Request) (any, error) {
 // why is the text about a module: the verdict, and what led to its last run.
 func why(m view.Module) func(io.Writer, bool) {
 	return func(w io.Writer, _ bool) {
-		v, problems := m.Verdict, slices.Concat(m.Contested, m.Problems)
+		v := m.Verdict
 		switch v.Reason {
 		case view.Off:
 			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
@@ -231,7 +230,7 @@ func why(m view.Module) func(io.Writer, bool) {
 		} else if v.Reason != view.Off {
 			fmt.Fprintln(w, "it has not run since the operator started")
 		}
-		for _, problem := range problems {
+		for _, problem := range m.Problems {
 			if problem != v.Message || v.Class == view.ClassProblem { // else it is above
 				fmt.Fprintf(w, "problem: %s\n", problem)
 			}

@@ -546,7 +546,6 @@ func (s *script) enabled(seen any) bool {
 type Releases struct {
 	*helm.Client
 	*outside
-	presence *kube.Presence
 }
 
 // NewReleases are those of a cluster, for an operator that plays no script.
@@ -558,10 +557,9 @@ func NewReleases(cluster *scenario.Cluster, trace *scenario.Trace) (*Releases, e
 // connect makes the client of an operator that starts.
 func (r *Releases) connect(log *slog.Logger) (err error) {
 	client := r.Cluster.Client
-	r.presence = kube.NewPresence(client, time.Minute)
 	r.Client, err = helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: helmTimeout,
-		Labels: helm.UsualLabels(), Log: log, Watcher: client, Presence: r.presence,
+		Labels: helm.UsualLabels(), Log: log, Watcher: client, Presence: kube.NewPresence(client, time.Minute),
 	})
 	return err
 }
@@ -640,9 +638,6 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]hel
 		},
 	})
 }
-
-// WatchedKinds implements actors.ReleaseWatch.
-func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
 
 // revisions are the newest ones of all releases.
 type revisions map[string]int

@@ -367,7 +367,7 @@ func (p *player) showOther(path string, published fmt.Stringer) {
 	}
 }
 
-func (p *player) showHealth(releases map[string]view.ReleaseHealth) {
+func (p *player) showHealth(releases map[string]*view.Health) {
 	for _, name := range slices.Sorted(maps.Keys(releases)) {
 		if health := releases[name].String(); health != "" {
 			p.Trace.Add("objects of %s: %s", name, health)

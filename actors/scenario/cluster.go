@@ -301,6 +301,3 @@ func (w releaseWatch) Present(o helm.Object) bool {
 
 // Exists implements actors.ReleaseWatch.
 func (w releaseWatch) Exists(o helm.Object) bool { return w.Present(o) }
-
-// WatchedKinds implements actors.ReleaseWatch: no kind has a watch of its own.
-func (releaseWatch) WatchedKinds() []kube.WatchedKind { return nil }

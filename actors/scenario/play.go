@@ -215,7 +215,7 @@ func (p *play) world() (actors.World, error) {
 			Log: p.log, Hooks: r, Releases: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
 		// Changes are reported in the goroutine that makes them.
-		ReleaseWatch: releaseWatch{p.Cluster.Server}, PromptReleaseWatch: true,
+		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
 		Dispatcher: p.dispatcher, AllowPurge: true, // there is no person who could confirm one
 		// No delay may end by the real clock: failed tasks are retried by the steps advance and
 		// retry.

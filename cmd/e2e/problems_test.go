@@ -97,7 +97,7 @@ func TestVerdicts(t *testing.T) {
 	h.kubectl("apply", "-f", h.definition())
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=block")
 	o.expect("task failed, will retry", "the load balancer is away")
-	const behind = "its first run waits in queue main behind RunModule of slow"
+	const behind = "its run (OperatorStartup) waits in queue main behind RunModule of slow"
 	o.ask("why fast", "module fast: pending: "+behind)
 	o.ask("status", "1 failing, 1 pending", behind, "next: addon-operator logs slow")
 	h.awaitModule("fast", "waiting", "Unknown")
@@ -116,13 +116,13 @@ func TestVerdicts(t *testing.T) {
 	o.awaitQueue("main", 1)
 	h.setConfig(map[string]string{"slow": "x: 1", "fast": "{size: big, password: other}"})
 	o.awaitQueue("main", 2)
-	const change = "a change is not applied yet (ConfigMap: fast.password, fast.size in ConfigMap): its run waits in queue main behind RunModule of slow"
+	const change = "its run (ConfigMap: fast.password, fast.size in ConfigMap) waits in queue main behind RunModule of slow"
 	o.ask("why fast", "module fast: pending: "+change)
 	o.ask("status", "1 pending, 1 in progress", change, "not all of them are ready")
-	o.ask("module list", "fast", "pending", "a change is not applied yet")
+	o.ask("module list", "fast", "pending", change)
 	o.refuse("wait fast --timeout 1s", "fast is pending: "+change)
 	h.awaitModule("fast", "pending", "Unknown")
-	if message := h.printed("get", "module", "fast", "-n", h.namespace); !strings.Contains(message, "a change is not applied yet") || strings.Contains(message, "big") {
+	if message := h.printed("get", "module", "fast", "-n", h.namespace); !strings.Contains(message, change) || strings.Contains(message, "big") {
 		t.Errorf("kubectl shows\n%s", message)
 	}
 	h.remove("out/busy")

@@ -88,7 +88,6 @@ thiefEnabled: true
 guardedEnabled: true
 kindsEnabled: true
 lateEnabled: true
-fightEnabled: true
 echoEnabled: true
 dnsEnabled: true
 brokenEnabled: true
@@ -120,8 +119,6 @@ spec:
   progressDeadlineSeconds: 1
   selector: {matchLabels: {app: late}}
   template: {metadata: {labels: {app: late}}, spec: {containers: [{name: a, image: none}]}}
--- modules/090-fight/templates/cm.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: fight}, data: {a: b}}
 -- modules/100-echo/hooks/echo.sh --
 #!/bin/sh
 [ "$1" = --config ] && { echo '{configVersion: v1, afterHelm: 1}'; exit; }
@@ -142,14 +139,8 @@ func allTroubles() map[string]troubles {
 			{"7. A hook does not run: its kind does not exist", []string{"binding monitors: waiting for absent.example.com/v1/NeverThere", "install its CRD"}, nil},
 			{"8. A module is not installed, and nothing fails", []string{"declares the dependency redis, which is not in charts/", "helm dependency build"}, nil},
 			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late has been Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
-			{"A release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *fixture) {
-				for range 4 {
-					h.awaitConfigMap("fight", "a", "b")
-					h.deleteConfigMap("fight")
-				}
-			}},
 			{"9. Hooks run in a loop", []string{"hooks run in a loop", "fix the first of these", "afterHelm hooks of echo changed values"}, nil},
-			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix ConfigMap or Secret"}, func(h *fixture) {
+			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string"}, func(h *fixture) {
 				h.setConfig(map[string]string{"dns": "replicas: many"})
 			}},
 			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *fixture) {

@@ -281,7 +281,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Drift: c.Drift, DriftPeriod: replica.limits.DriftPeriod,
 		ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
-		Notices: recorder, ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		Notices: recorder, ReleaseWatch: releases, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return client.Watch(ctx, spec, notify, synced)
 		},
@@ -307,16 +307,6 @@ const patchTimeout = 10 * time.Second
 
 // absencePoll is how often the operator looks for objects of releases that it may not watch.
 const absencePoll = time.Minute
-
-// releaseWatch implements actors.ReleaseWatch: the client has the releases, presence the watches
-// of their objects.
-type releaseWatch struct {
-	*helm.Client
-	presence *kube.Presence
-}
-
-// WatchedKinds implements actors.ReleaseWatch.
-func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
 // serve opens the addresses before the start, so that probes are answered from the beginning (G0);
 // until then pages show what the start waits for. The caller sets a part of the fields of source; the

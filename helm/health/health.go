@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,12 +34,10 @@ const (
 )
 
 // Health is the state of one object, one of the constants. Message is a sentence for people, empty
-// when it is current; Images are those of a workload, separated by spaces. Both have at most
-// maxMessage bytes.
+// when it is current, of at most maxMessage bytes.
 type Health struct {
 	State   string
 	Message string
-	Images  string
 }
 
 // maxMessage bounds what a controller can make the operator keep of each object.
@@ -49,7 +46,6 @@ const maxMessage = 512
 // Of assesses an object, which must have its status.
 func Of(object *unstructured.Unstructured) Health {
 	h, deleted := deleting(object)
-	h.Images = images(object)
 	if deleted {
 		return h
 	}
@@ -63,20 +59,6 @@ func Of(object *unstructured.Unstructured) Health {
 		h.State, h.Message = result.Status.String(), brief(result.Message)
 	}
 	return h
-}
-
-// images are those of the containers of a workload; empty for other objects.
-func images(object *unstructured.Unstructured) string {
-	found, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", "containers") // what has another form is no workload
-	containers, _ := found.([]any)
-	var all []string
-	for _, c := range containers {
-		container, _ := c.(map[string]any)
-		if image, ok := container["image"].(string); ok && !slices.Contains(all, image) {
-			all = append(all, image)
-		}
-	}
-	return brief(strings.Join(all, " "))
 }
 
 // deleting is the health of an object that is being deleted.

@@ -52,21 +52,6 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// H25: the images of a workload are known, each once; what only looks like one has none.
-func TestImages(t *testing.T) {
-	for containers, want := range map[string]string{
-		`[{"image": "a:1"}, {"image": "b:2"}, {"image": "a:1"}, {}, 7]`: "a:1 b:2", `{"image": "a"}`: "", `[{"image": 7}]`: "",
-	} {
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON([]byte(`{"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": {"template": {"spec": {"containers": ` + containers + `}}}}`)); err != nil {
-			t.Fatal(err)
-		}
-		if got := Of(object).Images; got != want {
-			t.Errorf("%s has the images %q, want %q", containers, got, want)
-		}
-	}
-}
-
 // H25: only kinds that have a status are read.
 func TestHasStatus(t *testing.T) {
 	for kind, want := range map[schema.GroupKind]bool{

@@ -1,10 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,24 +70,12 @@ func bindingInfo(kind hooks.BindingType, b hooks.Binding, on string) BindingInfo
 
 // HookRun is a run of a hook that has ended.
 type HookRun struct {
-	Owner, Hook, Queue, Task string
-	// Binding is the type of the binding, and Contexts what the hook got.
-	Binding  hooks.BindingType
-	Contexts []hooks.Context
-	Cause    messages.Cause // of the task
-	Took     time.Duration
-	Err      error
-	Output   string // its last lines
-}
-
-// Again is the work that runs the hook once more with the same contexts. Their snapshots are taken
-// then.
-func (r HookRun) Again() messages.RunHook {
-	work := messages.RunHook{Hook: r.Hook, Binding: r.Binding}
-	for _, c := range r.Contexts {
-		work.Triggers = append(work.Triggers, messages.Trigger{Context: c, Snapshots: slices.Sorted(maps.Keys(c.Snapshots)), Binding: r.Binding})
-	}
-	return work
+	Owner, Hook, Queue string
+	Binding            hooks.BindingType
+	Cause              messages.Cause // of the task
+	Took               time.Duration
+	Err                error
+	Output             string // its last lines
 }
 
 // HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it
@@ -111,15 +98,9 @@ func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 
 // String implements fmt.Stringer. The time is absolute: the text is the same as long as the hook runs.
 func (r RunningHook) String() string {
-	what := "hook " + r.Hook
-	if r.Binding != "" {
-		what += " (" + r.Binding + ")"
-	}
-	limit := "it has no time limit"
-	if r.Limit != "" {
-		limit = "its limit is " + r.Limit
-	}
-	return fmt.Sprintf("%s hangs: it has been running since %s, %s", what, r.Began.Local().Format(time.TimeOnly), limit)
+	began := r.Began.Local().Format(time.TimeOnly)
+	limit := cmp.Or(r.Limit, "none")
+	return fmt.Sprintf("hook %s hangs: it has been running since %s (time limit: %s)", r.Hook, began, limit)
 }
 
 // Snapshot is that of one binding: the objects as its hook gets them.
@@ -148,12 +129,8 @@ func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
 	if text == nil {
 		return nil
 	}
-	var tree any
-	if json.Unmarshal(text, &tree) != nil {
-		tree = values.Hidden
-	} else {
-		tree = mask(tree)
-	}
-	out, _ := json.Marshal(tree) // what was JSON always has such a form
+	var tree any = values.Hidden // stays for what is no JSON
+	_ = json.Unmarshal(text, &tree)
+	out, _ := json.Marshal(mask(tree)) // what was JSON always has such a form
 	return out
 }

@@ -18,7 +18,8 @@ type Module struct {
 	// State is the phase, and how the objects of the release are doing.
 	State string `json:"state"`
 	ModuleStatus
-	ReleaseHealth
+	// Health is nil when the release has no objects, or they are not watched.
+	Health *Health `json:"health,omitempty"`
 	// Off says why it is off, On why it is enabled; one of them is empty.
 	Off string `json:"off,omitempty"`
 	On  string `json:"on,omitempty"`
@@ -28,13 +29,10 @@ type Module struct {
 	Hanging []RunningHook `json:"hanging,omitempty"`
 	Verdict Verdict       `json:"verdict"`
 
-	// Facts for the verdict. PurgeHeld: its directory is gone, and the purge of its release waits for a person.
-	// Gone: there is no module of this name, and its object
-	// is not the operator's, who would delete it.
+	// PurgeHeld: its directory is gone, and the purge of its release waits for a person.
 	PurgeHeld *HeldPurge `json:"-"`
-	Gone      bool       `json:"-"`
-	// queued is its run that waits.
-	queued *queued
+	// waits says how its run waits in a queue; empty for none.
+	waits string
 }
 
 // Modules lists all modules in the order in which they run, from the statuses that actors have
@@ -42,22 +40,28 @@ type Module struct {
 func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
 	all := []Module{}
 	var converge ConvergeStatus
-	var releases map[string]ReleaseHealth
+	var main QueueStatus // all runs of modules are there
+	var releases map[string]*Health
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
 			_, name, _ := strings.Cut(path, "/module/")
 			all = append(all, Module{Name: name, ModuleStatus: status})
+		case QueueStatus:
+			if strings.HasSuffix(path, "/queue/"+messages.MainQueue) {
+				main = status
+			}
 		case ConvergeStatus:
 			converge = status
 		case HealerStatus:
 			releases = status.Releases
 		}
 	}
-	problems := problemsOf(statuses)
+	problems, byName := Problems(statuses), map[string]*Module{}
 	for i := range all {
 		m := &all[i]
-		m.ReleaseHealth, m.Off, m.On = releases[m.Name], converge.Off[m.Name], converge.On[m.Name]
+		byName[m.Name] = m
+		m.Health, m.Off, m.On = releases[m.Name], converge.Off[m.Name], converge.On[m.Name]
 		m.State = m.state(m.Health, now)
 		m.Problems = slices.Concat([]string{m.Held, m.Loop}, problems[m.Name], []string{differs[m.Name]})
 		m.Problems = slices.DeleteFunc(m.Problems, func(problem string) bool { return problem == "" })
@@ -70,15 +74,10 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			m.PurgeHeld = held
 		}
 	}
-	for path, status := range statuses {
-		if q, ok := any(status).(QueueStatus); ok {
-			_, name, _ := strings.Cut(path, "/queue/")
-			markQueued(all, name, q, converge.Enabled)
-		}
-	}
+	main.markWaiting(byName, converge.Enabled)
 	for i := range all {
 		m := &all[i]
-		if m.queued != nil && m.State == string(Ready) {
+		if m.waits != "" && m.State == string(Ready) {
 			m.State = string(ClassPending)
 		}
 		m.Verdict = Judge(*m)
@@ -89,9 +88,9 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	return all
 }
 
-// problemsOf is what is wrong with files and with watches of bindings, by module or
+// Problems are what is wrong with files and with watches of bindings, by module or
 // messages.GlobalHooks.
-func problemsOf[S any](statuses map[string]S) map[string][]string {
+func Problems[S any](statuses map[string]S) map[string][]string {
 	problems := map[string][]string{}
 	for _, status := range statuses {
 		switch status := any(status).(type) {
@@ -110,25 +109,23 @@ func problemsOf[S any](statuses map[string]S) map[string][]string {
 	return problems
 }
 
-// GlobalProblems are those of global hooks.
-func GlobalProblems[S any](statuses map[string]S) []string {
-	return problemsOf(statuses)[messages.GlobalHooks]
-}
-
 // Health is the state of the objects of a module's release, by the rules of kstatus (H25).
 type Health struct {
 	// Objects is how many the release has, Current how many of them are in the state that their
 	// specs describe.
 	Objects int `json:"objects"`
 	Current int `json:"current"`
-	// InProgress (objects that are being deleted included), Failed and Unknown count the others.
-	InProgress int `json:"inProgress,omitempty"`
-	Failed     int `json:"failed,omitempty"`
-	Unknown    int `json:"unknown,omitempty"`
-	// Unhealthy are the objects that are not current, the worst first; at most 20 of them.
+	// Unhealthy are the objects that are not current, the worst first; at most 20 of them. All are sorted by name.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
-	// Images are those of its workloads, sorted; at most 20 of them.
-	Images []string `json:"images,omitempty"`
+	All       []ObjectHealth `json:"-"`
+}
+
+// String implements fmt.Stringer. It is empty when all objects are current.
+func (h *Health) String() string {
+	if h == nil || len(h.Unhealthy) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d objects are current: %s", h.Current, h.Objects, h.Unhealthy[0])
 }
 
 // The states of an object, in the words of kstatus.
@@ -140,7 +137,7 @@ const (
 	ObjectUnknown     = "Unknown"
 )
 
-// ObjectHealth is an object that is not current.
+// ObjectHealth is how an object is doing.
 type ObjectHealth struct {
 	Object string `json:"object"` // Kind namespace/name
 	State  string `json:"state"`  // one of the constants above
@@ -157,23 +154,6 @@ func (o ObjectHealth) String() string {
 		text += ": " + o.Message
 	}
 	return text
-}
-
-// Of is the state of one object, and the message of its status. It is not known of an object that is
-// not current and not among those that are listed.
-func (h *Health) Of(object string) (state, message string) {
-	if h == nil {
-		return "", ""
-	}
-	for _, o := range h.Unhealthy {
-		if o.Object == object {
-			return o.State, o.Message
-		}
-	}
-	if h.Objects > h.Current+len(h.Unhealthy) {
-		return "", ""
-	}
-	return ObjectCurrent, ""
 }
 
 // The states of a module whose runs are over.
@@ -218,15 +198,4 @@ func (s ModuleStatus) state(objects *Health, now time.Time) string {
 		return string(s.Phase)
 	}
 	return objects.State(now)
-}
-
-// DriftedObject is an object that others changed, without values.
-type DriftedObject struct {
-	Object string   `json:"object"`
-	Fields []string `json:"fields"`
-}
-
-// String implements fmt.Stringer.
-func (d DriftedObject) String() string {
-	return d.Object + ": " + messages.Few(5, d.Fields)
 }

@@ -47,30 +47,6 @@ type QueueStatus struct {
 // ShownTasks is how many tasks pages show of a queue: more helps no reader.
 const ShownTasks = 100
 
-// QueuedTask is one task of a queue as debug pages show it.
-type QueuedTask struct {
-	ID    string `json:"id"`
-	Kind  string `json:"kind"`
-	Owner string `json:"owner"`
-	About string `json:"about,omitempty"`
-	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
-	Triggers int            `json:"triggers,omitempty"`
-	Cause    messages.Cause `json:"cause"`
-	QueuedAt time.Time      `json:"queuedAt"`
-}
-
-// Tasks lists up to 100 tasks, the one in progress first.
-func (s QueueStatus) Tasks() []QueuedTask {
-	shown := s.Head[:min(len(s.Head), ShownTasks)]
-	out := make([]QueuedTask, 0, len(shown))
-	for _, t := range shown {
-		kind, about := t.Work.Describe()
-		work, _ := t.Work.(messages.RunHook)
-		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: len(work.Triggers), Cause: t.Cause, QueuedAt: t.QueuedAt})
-	}
-	return out
-}
-
 // String implements fmt.Stringer.
 func (s QueueStatus) String() string {
 	text := Count(s.Length, "task")
@@ -109,8 +85,7 @@ type ModuleStatus struct {
 	Phase Phase `json:"phase"`
 	// Order is the number of its directory: modules run in this order.
 	Order int `json:"order"`
-	// Runs in progress, hooks loaded.
-	Runs  int `json:"runs"`
+	// Hooks that are loaded.
 	Hooks int `json:"hooks"`
 	// Loaded are these hooks. A module has none until they were asked for their configuration, which begins when a
 	// discovery enables it.
@@ -125,8 +100,8 @@ type ModuleStatus struct {
 	Failing []FailingTask   `json:"failing,omitempty"`
 	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
 	Maintenance string `json:"maintenance,omitempty"`
-	// Drift are objects of the release that others changed, as far as they are watched.
-	Drift []DriftedObject `json:"drift,omitempty"`
+	// Drift is how many objects of the release others have changed, by the last check.
+	Drift int `json:"drift,omitempty"`
 	// Drifted is what the last check has found, with the values of Secrets if they are asked for; nil before a check.
 	Drifted func(secrets bool) messages.Drift `json:"-"`
 	// Loop says by which causes the hooks of the module run in a loop now; empty if they do not.
@@ -153,8 +128,6 @@ type ModuleRun struct {
 	Also []messages.Cause `json:"also,omitempty"`
 	// Release is what happened to the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
-	// Took is the time until it succeeded; 0 while it lasts.
-	Took time.Duration `json:"-"`
 	// Unchanged: it has succeeded, and the release was as it should be.
 	Unchanged bool `json:"-"`
 }
@@ -171,8 +144,8 @@ func (s ModuleStatus) String() string {
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
 	}
-	if n := len(s.Drift); n > 0 {
-		text += fmt.Sprintf(" DRIFT=%s", Count(n, "object"))
+	if s.Drift > 0 {
+		text += fmt.Sprintf(" DRIFT=%s", Count(s.Drift, "object"))
 	}
 	if s.Held != "" {
 		text += " HELD " + s.Held
@@ -187,7 +160,6 @@ func (s ModuleStatus) String() string {
 type GlobalStatus struct {
 	Hooks  int          `json:"hooks"`
 	Loaded []hooks.Hook `json:"-"` // these hooks
-	Runs   int          `json:"runs"`
 	// Section has the global values, and Values is the beginning of their checksum.
 	Section *values.Section `json:"-"`
 	Values  string          `json:"valuesChecksum"`
@@ -227,9 +199,6 @@ type ConvergeStatus struct {
 	Problems map[string][]string `json:"problems,omitempty"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
-	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
-	// reloads were started again too often (F10).
-	Postponed string `json:"postponed,omitempty"`
 	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
@@ -268,9 +237,6 @@ func (s ConvergeStatus) String() string {
 		ready = "ready"
 	}
 	text := fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
-	if s.Postponed != "" {
-		text += "; the next reload waits until this one has ended: " + s.Postponed
-	}
 	if s.HeldPurge != nil {
 		text += "; " + s.HeldPurge.String()
 	}
@@ -357,79 +323,23 @@ func BindingProblem(b messages.BindingState) string {
 	return text
 }
 
-// ScheduleStatus is what schedule publishes about itself.
-type ScheduleStatus struct {
-	Crontabs int  `json:"crontabs"`
-	Open     bool `json:"open"`
-}
-
-// String implements fmt.Stringer.
-func (s ScheduleStatus) String() string {
-	return fmt.Sprintf("%s, first converge over: %t", Count(s.Crontabs, "crontab"), s.Open)
-}
-
 // HealerStatus is what the healer publishes about itself.
 type HealerStatus struct {
 	// Objects of all releases.
 	Objects int `json:"objects"`
-	// Problems are why watches are not up to date.
-	Problems []string `json:"problems,omitempty"`
 	// Incomplete are modules whose releases lack objects that Helm has not applied again yet. Programs
 	// read it by its older name.
 	Incomplete []string `json:"ailing,omitempty"`
-	// Releases are those with objects, by module; it is replaced, never changed.
-	Releases map[string]ReleaseHealth `json:"releases,omitempty"`
-	// Monitored are the objects of releases that are watched for deletion, by module, sorted.
-	Monitored func() map[string][]MonitoredObject `json:"-"`
-}
-
-// ReleaseHealth is how the objects of a release are doing.
-type ReleaseHealth struct {
-	// Health is nil when there are no objects, or they are not watched.
-	Health *Health `json:"health,omitempty"`
-	// Contested has a sentence for each object of the release that another client deletes again after
-	// each heal. Programs read it by its older name.
-	Contested []string `json:"fights,omitempty"`
-}
-
-// MonitoredObject is an object of a release. Namespace is empty for one of the cluster.
-type MonitoredObject struct{ Kind, Namespace, Name string }
-
-// String implements fmt.Stringer: namespace/Kind/name, or Kind/name.
-func (o MonitoredObject) String() string {
-	return strings.TrimPrefix(o.Namespace+"/"+o.Kind+"/"+o.Name, "/")
+	// Releases are how those with objects are doing, by module; it is replaced, never changed.
+	Releases map[string]*Health `json:"releases,omitempty"`
 }
 
 // String implements fmt.Stringer.
-func (s HealerStatus) String() string {
-	text := Count(s.Objects, "object")
-	if len(s.Incomplete) > 0 {
-		text += "; objects are missing from releases of " + strings.Join(s.Incomplete, ", ")
-	}
-	for _, problem := range s.Problems {
-		text += "; " + head(problem)
-	}
-	return text
-}
+func (s HealerStatus) String() string { return Count(s.Objects, "object") }
 
-// String implements fmt.Stringer; it is empty when nothing is wrong.
-func (r ReleaseHealth) String() string {
-	var problems []string
-	if r.Health != nil && len(r.Health.Unhealthy) > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d objects are current: %s", r.Health.Current, r.Health.Objects, r.Health.Unhealthy[0]))
-	}
-	return strings.Join(append(problems, r.Contested...), "; ")
-}
-
-// head brings an error, which may have many lines, into one of bearable length. Its
-// beginning says where it happened, its end why.
+// head brings an error, which may have many lines, into one of bearable length.
 func head(s string) string {
-	const beginning, end = 4000, 1000
-	line := strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
-	if runes := []rune(line); len(runes) > beginning+end {
-		return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
-	}
-	return line
+	return values.Shorten(strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " "), 5000)
 }
 
 // Count writes a number with its noun, which takes an s.
@@ -461,39 +371,18 @@ type Leadership struct {
 
 // String implements fmt.Stringer.
 func (l Leadership) String() string {
-	since, text := " since "+l.Since.UTC().Format(time.RFC3339), "standby"
+	since := " since " + l.Since.UTC().Format(time.RFC3339)
 	switch {
 	case l.Leading && l.Since.IsZero():
 		return "leader"
 	case l.Leading:
 		return strings.TrimSpace("leader "+l.Self) + since
+	case l.Problem != "":
+		return "standby; it cannot compete for the lease: " + l.Problem
 	case l.Leader != "":
-		text += fmt.Sprintf("; %s (%s) leads%s", l.Leader, l.Address, since)
-	case l.Problem == "":
-		text += "; no leader" + since
+		return fmt.Sprintf("standby; %s (%s) leads%s", l.Leader, l.Address, since)
 	}
-	if l.Problem != "" {
-		text += "; it cannot compete for the lease: " + l.Problem
-	}
-	return text
-}
-
-// OperatorStatus is what the root actor publishes about itself.
-type OperatorStatus struct {
-	Stopping bool `json:"stopping"`
-	// Leadership is nil without an election.
-	Leadership *Leadership `json:"leadership,omitempty"`
-}
-
-// String implements fmt.Stringer.
-func (s OperatorStatus) String() string {
-	switch {
-	case s.Stopping:
-		return "stopping"
-	case s.Leadership != nil:
-		return s.Leadership.String()
-	}
-	return ""
+	return "standby; no leader" + since
 }
 
 // Parameter is something that people may change while the operator runs.

@@ -54,15 +54,7 @@ func TestStatusAsText(t *testing.T) {
 		{view.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 2 complete, waiting runs: 1" +
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
-		{view.ScheduleStatus{Crontabs: 1}, "1 crontab, first converge over: false"},
 		{view.HealerStatus{Objects: 3}, "3 objects"},
-		{view.HealerStatus{Incomplete: []string{"dns", "web"}, Problems: []string{"pods: connection lost"}}, "0 objects; objects are missing from releases of dns, web; pods: connection lost"},
-		{view.OperatorStatus{}, ""},
-		{view.OperatorStatus{Stopping: true}, "stopping"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Since: noon}}, "standby; no leader since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true, Since: noon}}, "leader since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true}}, "leader"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {

@@ -64,7 +64,6 @@ const (
 	Off                  = "Disabled"
 	PurgeHeld            = "PurgeHeld"
 	UpgradeHeld          = "UpgradeHeld"
-	NoModule             = "NoModule"
 )
 
 // KeepsFailing is the number of attempts, after about half a minute, from which on a failure counts as permanent.
@@ -76,8 +75,6 @@ const KeepsFailing = 4
 func Judge(m Module) Verdict {
 	failing := m.worst()
 	switch {
-	case m.Gone:
-		return Verdict{ClassProblem, NoModule, "there is no module of this name; another client has created this object, so it is not deleted", ""}
 	case m.Maintenance == values.Suspended:
 		return Verdict{ClassSuspended, BySuspend, "spec.suspend is true: the module does not run, and its release is left alone", ""}
 	case len(m.Hanging) > 0:
@@ -85,7 +82,13 @@ func Judge(m Module) Verdict {
 		return Verdict{ClassFailing, HookHangs, m.Hanging[0].String(),
 			"resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"}
 	case failing != nil:
-		return Verdict{ClassFailing, failing.reason(), failing.Message(), failing.next(m)}
+		reason := RunFailed
+		if failing.Attempts < KeepsFailing {
+			reason = ProgressingWithRetry
+		} else if failing.Hook != "" {
+			reason = HookFailed
+		}
+		return Verdict{ClassFailing, reason, failing.Message(), failing.Next(m.Name)}
 	case m.PurgeHeld != nil:
 		return Verdict{ClassHeld, PurgeHeld, m.Off + ", and the purge of its release is held back", m.PurgeHeld.Confirm}
 	case m.Phase == Disabled:
@@ -95,11 +98,10 @@ func Judge(m Module) Verdict {
 	case m.State == Unhealthy:
 		first := m.Health.Unhealthy[0]
 		return Verdict{ClassUnhealthy, HealthCheckFailed, first.String(), describe(first.Object)}
-	case m.queued != nil && (m.Phase == Ready || m.Phase == Waiting):
-		return Verdict{ClassPending, ChangePending, m.queued.message(m.Phase), ""}
+	case m.waits != "" && (m.Phase == Ready || m.Phase == Waiting):
+		return Verdict{ClassPending, ChangePending, m.waits, ""}
 	case m.State == Progressing && len(m.Health.Unhealthy) > 0:
-		first := m.Health.Unhealthy[0]
-		return Verdict{ClassBusy, InProgress, fmt.Sprintf("%d of %d objects are current: %s", m.Health.Current, m.Health.Objects, first), describe(first.Object)}
+		return Verdict{ClassBusy, InProgress, m.Health.String(), describe(m.Health.Unhealthy[0].Object)}
 	}
 	return m.judgeReady()
 }
@@ -125,18 +127,15 @@ func (m Module) judgeReady() Verdict {
 		return Verdict{ClassBusy, InProgress, "", ""}
 	}
 	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
-	problems := slices.Concat(m.Contested, m.Problems)
+	problems := m.Problems
 	if len(problems) > 0 {
 		v.Class = ClassProblem
-	}
-	if len(m.Contested) > 0 {
-		v.Next = "the audit log of the API server and kubectl get events -A show what does that; remove one of the two"
 	}
 	if m.Maintenance != "" {
 		problems = slices.Concat([]string{"its release is left alone: maintenance " + m.Maintenance}, problems)
 	}
-	if n := len(m.Drift); n > 0 {
-		problems = append(problems, Count(n, "object")+" changed by others")
+	if m.Drift > 0 {
+		problems = append(problems, Count(m.Drift, "object")+" changed by others")
 	}
 	switch {
 	case len(problems) > 0:
@@ -165,17 +164,7 @@ func (m Module) worst() *FailingTask {
 	return &worst
 }
 
-func (f FailingTask) reason() string {
-	switch {
-	case f.Attempts < KeepsFailing:
-		return ProgressingWithRetry
-	case f.Hook != "":
-		return HookFailed
-	}
-	return RunFailed
-}
-
-// Message says it to people.
+// Message says to people that a task fails.
 func (f FailingTask) Message() string {
 	text := fmt.Sprintf("%s has failed %s", f.Task, Count(f.Attempts, "time"))
 	if !f.RetryAt.IsZero() {
@@ -184,43 +173,22 @@ func (f FailingTask) Message() string {
 	return text + ": " + f.Error
 }
 
-func (f FailingTask) next(m Module) string {
-	switch {
-	case f.Hook != "":
-		return "addon-operator logs " + m.Name + " " + f.Hook
-	case strings.HasPrefix(f.Error, "hook "): // in a run of the module
-		return "addon-operator logs " + m.Name
-	case m.LastRun != nil:
-		return "addon-operator why " + m.Name + ", and what its chart would change: addon-operator module render " + m.Name + " --diff"
+// Next is what a person should do about a task of a module, or of "global".
+func (f FailingTask) Next(owner string) string {
+	if f.Hook != "" || strings.HasPrefix(f.Error, "hook ") { // in a run of the module
+		return strings.TrimSpace("addon-operator logs " + owner + " " + f.Hook)
 	}
-	return "addon-operator why " + m.Name
+	const text = "addon-operator why %[1]s, and what its chart would change: addon-operator module render %[1]s --diff"
+	return fmt.Sprintf(text, owner)
 }
 
-// queued is a run of a module that waits in a queue, behind the task that holds the queue, empty for none.
-type queued struct {
-	queue, behind string
-	cause         messages.Cause
-}
-
-func (q queued) message(phase Phase) string {
-	if phase == Ready {
-		return fmt.Sprintf("a change is not applied yet (%s): its run waits in queue %s%s", q.cause, q.queue, q.behind)
-	}
-	return "its first run waits in queue " + q.queue + q.behind
-}
-
-// markQueued marks the modules whose runs wait in a queue; those of a reload that has not found out yet what to run, and
-// of a group in progress, included.
-func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
-	byName := map[string]*Module{}
-	for i := range all {
-		byName[all[i].Name] = &all[i]
-	}
+// markWaiting marks the modules whose runs wait in the queue main; those of a reload that has not found out yet what to
+// run, and of a group in progress, included.
+func (s QueueStatus) markWaiting(modules map[string]*Module, enabled []string) {
 	for i, t := range s.Head {
-		begun := s.InProgress && i == 0
-		q := &queued{queue: queue, cause: t.Cause}
+		begun, behind := s.InProgress && i == 0, ""
 		if s.InProgress && !begun {
-			q.behind = strings.TrimSuffix(" behind "+s.Head[0].What()+" of "+s.Head[0].Owner, " of "+messages.Converge)
+			behind = strings.TrimSuffix(" behind "+s.Head[0].What()+" of "+s.Head[0].Owner, " of "+messages.Converge)
 		}
 		var names []string
 		switch w := t.Work.(type) {
@@ -236,11 +204,11 @@ func markQueued(all []Module, queue string, s QueueStatus, enabled []string) {
 			names = enabled
 		}
 		for _, name := range names {
-			m := byName[name]
-			if m == nil || m.queued != nil || begun && m.LastRun != nil && !m.LastRun.Began.Before(s.Since) {
+			m := modules[name]
+			if m == nil || m.waits != "" || begun && m.LastRun != nil && !m.LastRun.Began.Before(s.Since) {
 				continue // it has begun
 			}
-			m.queued = q
+			m.waits = fmt.Sprintf("its run (%s) waits in queue %s%s", t.Cause, messages.MainQueue, behind)
 		}
 	}
 }
@@ -293,20 +261,4 @@ func describe(object string) string {
 		command, name = command+"-n "+namespace+" ", rest
 	}
 	return command + "describe " + strings.ToLower(kind) + " " + name
-}
-
-// Next is like that of a module. Commands call the owner of global hooks "global".
-func (s GlobalStatus) Next() string {
-	if len(s.Failing) == 0 {
-		return ""
-	}
-	return strings.TrimSpace("addon-operator logs global " + s.Failing[0].Hook)
-}
-
-// Next is like that of a module. The message about a deletion itself says what to do.
-func (s ConfigStatus) Next() string {
-	if s.Refused == "" || strings.Contains(s.Refused, " is deleted; ") {
-		return ""
-	}
-	return "fix ConfigMap or Secret, for example with addon-operator values set or unset; it is read again at once, and an Event with the reason Accepted follows"
 }

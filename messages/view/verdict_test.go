@@ -23,16 +23,15 @@ func TestVerdict(t *testing.T) {
 	}{
 		{change(func(*Module) {}), ClassReady, Succeeded, "installed, revision 1: values", ""},
 		{change(func(m *Module) { m.Problems = []string{"values.yaml: not YAML"} }), ClassProblem, Succeeded, "values.yaml: not YAML", ""},
-		{change(func(m *Module) { m.Contested = []string{"ConfigMap a is deleted"} }), ClassProblem, Succeeded, "ConfigMap a is deleted; values.yaml", "audit log"},
 		{change(func(m *Module) { m.State, m.Phase = "running", Running }), ClassBusy, InProgress, "", ""},
 		{change(func(m *Module) {
 			m.State, m.Phase = Progressing, Ready
 			m.Health = &Health{Objects: 2, Current: 1, Unhealthy: []ObjectHealth{{Object: "Deployment a/b", State: ObjectInProgress, Message: "exceeded quota", Since: noon}}}
 		}), ClassBusy, InProgress, "1 of 2 objects are current: Deployment a/b has been InProgress since 12:00:00: exceeded quota", "kubectl -n a describe deployment b"},
 		{change(func(m *Module) {
-			m.queued = &queued{queue: "main", cause: messages.Cause{Activation: messages.ByConfigMap, Detail: "x in ConfigMap"}, behind: " behind RunModule of base"}
-		}), ClassPending, ChangePending, "a change is not applied yet (ConfigMap: x in ConfigMap): its run waits in queue main behind RunModule of base", ""},
-		{change(func(m *Module) { m.State, m.Phase = string(Waiting), Waiting }), ClassPending, ChangePending, "its first run waits in queue main behind", ""},
+			m.waits = "its run (ConfigMap: x in ConfigMap) waits in queue main"
+		}), ClassPending, ChangePending, "its run (ConfigMap: x in ConfigMap) waits in queue main", ""},
+		{change(func(m *Module) { m.State, m.Phase = string(Waiting), Waiting }), ClassPending, ChangePending, "waits in queue main", ""},
 		{change(func(m *Module) { m.State, m.Phase = Unhealthy, Ready }), ClassUnhealthy, HealthCheckFailed, "exceeded quota", "kubectl -n a describe"},
 		{change(func(m *Module) { m.State, m.Held = Held, "the upgrade is held" }), ClassHeld, UpgradeHeld, "the upgrade is held", ""},
 		{change(func(m *Module) { m.State, m.Phase, m.Off = "disabled", Disabled, "no flag" }), ClassProblem, Off, "values.yaml: not YAML", ""},
@@ -51,9 +50,8 @@ func TestVerdict(t *testing.T) {
 			"RunModule has failed 1 time: no", "addon-operator module render web --diff"},
 		{change(func(m *Module) { m.Failing[1].Attempts, m.Failing[1].Error = 4, "hook h.sh: exit code 1" }), ClassFailing, RunFailed, "RunModule has failed 4 times", "addon-operator logs web"},
 		{change(func(m *Module) { m.Hanging = []RunningHook{{Module: "web", Hook: "slow.sh", Began: noon}} }), ClassFailing, HookHangs,
-			"hook slow.sh hangs: it has been running since 12:00:00, it has no time limit", "values set webEnabled false"},
+			"hook slow.sh hangs: it has been running since 12:00:00 (time limit: none)", "values set webEnabled false"},
 		{change(func(m *Module) { m.Maintenance = values.Suspended }), ClassSuspended, BySuspend, "spec.suspend is true", ""},
-		{change(func(m *Module) { m.Gone = true }), ClassProblem, NoModule, "there is no module of this name", ""},
 	}
 	for _, s := range steps {
 		s.change()
@@ -78,7 +76,7 @@ func TestQueuedRunsArePending(t *testing.T) {
 		got[m.Name] = m.State + ": " + m.Verdict.Message
 	}
 	for name, want := range map[string]string{
-		"web":    "pending: a change is not applied yet (ByHand): its run waits in queue main behind RunModule of broken",
+		"web":    "pending: its run (ByHand) waits in queue main behind RunModule of broken",
 		"idle":   "ready: the last run has succeeded",
 		"broken": "running: RunModule has failed 3 times: ",
 	} {
@@ -124,9 +122,7 @@ func TestHeadlineAndStage(t *testing.T) {
 // What a person should do about what belongs to no module.
 func TestNextOfTheOthers(t *testing.T) {
 	for _, c := range [][2]string{
-		{GlobalStatus{Failing: []FailingTask{{Hook: "g.sh"}}}.Next(), "addon-operator logs global g.sh"},
-		{ConfigStatus{}.Next(), ""},
-		{ConfigStatus{Refused: "the Secret is deleted; create it again"}.Next(), ""},
+		{FailingTask{Hook: "g.sh"}.Next("global"), "addon-operator logs global g.sh"},
 		{describe("PersistentVolume a"), "kubectl describe persistentvolume a"},
 	} {
 		if c[0] != c[1] {
