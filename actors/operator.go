@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -231,10 +230,10 @@ func (o *operator) started(ctx actor.Context) {
 	o.global = b.tree.Global
 	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 	o.spawn(ctx, stageSources, schedulePath, ticks)
-	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
+	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.section(o.program, values.GlobalKey), b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.sections[m.Key]))
+		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.section(o.program, m.Key)))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
 		o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
@@ -361,8 +360,7 @@ type boot struct {
 	// secretOff: there is no Secret to be read or written, until the end of the process: a right that is given later
 	// takes effect after a restart.
 	secretOff bool
-	doc       values.Document            // what is in force
-	sections  map[string]*values.Section // by key, with their parts of that
+	doc       values.Document // what is in force
 	// refused says why what is in the cluster is not in force from the start, but the last valid contents that were
 	// kept (P3); nil when it is.
 	refused error
@@ -395,7 +393,10 @@ func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
 	if err := read.Wait(); err != nil {
 		return nil, err
 	}
-	return b, b.useValid(ctx, w, waits)
+	if err := b.useValid(ctx, w, waits); err != nil {
+		return nil, fmt.Errorf("the operator does not start; fix the ConfigMap, the Secret with values or the values.yaml files and start again: %w", err)
+	}
+	return b, nil
 }
 
 // loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are reported
@@ -466,66 +467,40 @@ func waitFor[T any](
 	return got, err
 }
 
-// useValid gives each section its parts of the ConfigMap and of the Secret. Invalid values stop the
+// useValid puts the contents of the cluster in force. Invalid values stop the
 // start (D16, D36), unless last valid contents are kept (P3): then those of both are in force, as
 // they were together. When that is so, a ConfigMap or Secret that does not exist is no order to
 // remove what it held (P1).
 func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error {
-	refused, exists := b.use(w, b.inCluster), b.inCluster.configMap.Exists()
+	refused := b.use(b.inCluster)
+	noConfigMap, noSecret := !b.inCluster.configMap.Exists(), !b.secretOff && !b.inCluster.secret.Exists()
 	// The last valid contents are needed only when something is wrong, or absent.
-	if w.LastValid == nil || refused == nil && exists && b.hasSecret() {
-		return startRefused(refused)
+	if w.LastValid == nil || refused == nil && !noConfigMap && !noSecret {
+		return refused
 	}
 	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, kube.ErrNotLastValid)
 	switch {
-	case err != nil && refused == nil && exists:
-		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
-		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", startRefused(cmp.Or(refused, errDeletedBefore)), err)
-	case kept == nil && refused == nil:
-		return nil
+		return errors.Join(refused, fmt.Errorf("it is unknown which values were the last valid ones: %w", err))
+	case kept == nil && refused != nil:
+		return fmt.Errorf("%w; there are no last valid values yet in %s", refused, w.LastValid)
 	case kept == nil:
-		return fmt.Errorf("%w; there are no last valid values yet in %s", startRefused(refused), w.LastValid)
+		return nil
+	case noConfigMap && len(kept.Config) > 0:
+		refused = deletedError("the ConfigMap", true)
+	case noSecret && len(kept.Secret) > 0:
+		refused = deletedError("the Secret with values", true)
+	case refused == nil:
+		return nil
 	}
 	if b.secretOff { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
-	if refused = cmp.Or(b.deleted(kept), refused); refused == nil {
-		return nil
-	}
-	return b.useKept(w, *kept, refused)
-}
-
-// deleted says what does not exist, though content of it was kept (P1).
-func (b *boot) deleted(kept *kube.LastValid) error {
-	switch {
-	case !b.inCluster.configMap.Exists() && len(kept.Config) > 0:
-		return errDeletedBefore
-	case !b.hasSecret() && len(kept.Secret) > 0:
-		return errSecretDeletedBefore
-	}
-	return nil
-}
-
-// hasSecret reports whether the Secret is there, or is not watched.
-func (b *boot) hasSecret() bool { return b.secretOff || b.inCluster.secret.Exists() }
-
-// useKept puts the last valid contents in force, in place of those that are refused. One that equals
-// the content of the cluster keeps its resourceVersion, by which config recognises it in the watch.
-func (b *boot) useKept(w World, kept kube.LastValid, refused error) error {
-	use := b.inCluster
-	if !maps.Equal(kept.Config, use.configMap.Data) {
-		use.configMap = kube.ConfigMap{Data: kept.Config}
-	}
-	if !maps.Equal(kept.Secret, use.secret.Data) {
-		use.secret = kube.ConfigMap{Data: kept.Secret}
-	}
-	if err := b.use(w, use); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", startRefused(refused), w.LastValid, err)
+	if err := b.use(contents{kube.ConfigMap{Data: kept.Config}, kube.ConfigMap{Data: kept.Secret}}); err != nil {
+		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", refused, w.LastValid, err)
 	}
 	b.refused = refused
-	w.Log.Error("the operator starts with the last valid values, which stay in force until ConfigMap and Secret are fixed", "from", w.LastValid.String(), "err", refused)
+	w.Log.Warn("the operator starts with the last valid values", "from", w.LastValid.String())
 	return nil
 }
 
@@ -534,34 +509,26 @@ func (b *boot) schemas() plan.Schemas {
 	return plan.Schemas{Sections: b.templates, Modules: b.tree.Modules}
 }
 
-// startRefused says what to do about values with which the operator does not start.
-func startRefused(err error) error {
-	if err == nil || errors.Is(err, errDeletedBefore) || errors.Is(err, errSecretDeletedBefore) {
-		return err
+// use puts contents in force, if they are valid.
+func (b *boot) use(all contents) error {
+	doc, err := b.schemas().Check(all.configMap.Data, all.secret.Data)
+	if err == nil {
+		b.inForce, b.doc = all, doc
 	}
-	return fmt.Errorf("the values are not valid; fix the ConfigMap, the Secret with values or the values.yaml files and start again: %w", err)
+	return err
 }
 
-// use validates contents and gives each section its part. With an error b is unchanged.
-func (b *boot) use(w World, all contents) error {
-	doc, err := b.schemas().Check(all.configMap.Data, all.secret.Data)
+// section is one with its parts of what is in force, without them if they do not fit the section of a disabled module (D37).
+func (b *boot) section(p *program, key string) *values.Section {
+	now := time.Now()
+	by := values.Origin{Revision: b.inForce.configMap.ResourceVersion, Time: now}
+	section, err := plan.Stored(b.templates[key], b.doc, by, values.Origin{Revision: b.inForce.secret.ResourceVersion, Time: now})
 	if err != nil {
-		return err
+		p.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
+		return b.templates[key]
 	}
-	warn(w.Log, plan.UnknownKeys(doc, values.Document{}, b.templates))
-	by := values.Origin{Revision: all.configMap.ResourceVersion, Time: time.Now()}
-	secretBy := values.Origin{Revision: all.secret.ResourceVersion, Time: by.Time}
-	b.inForce, b.doc, b.sections = all, doc, maps.Clone(b.templates)
-	for key, section := range b.templates {
-		next, err := plan.Stored(section, doc, by, secretBy)
-		if err != nil { // a disabled module may have an invalid section (D37)
-			w.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
-			continue
-		}
-		w.Secrets.Know(key, next.Secrets().Texts())
-		b.sections[key] = next
-	}
-	return nil
+	p.Secrets.Know(key, section.Secrets().Texts())
+	return section
 }
 
 // readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role

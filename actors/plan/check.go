@@ -30,9 +30,10 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	doc, err := schemasOf(tree, sections).Check(data, secret)
-	for _, w := range UnknownKeys(doc, values.Document{}, sections) {
-		warn.Warn(w.Text, w.Attrs...)
+	schemas := schemasOf(tree, sections)
+	doc, err := schemas.Check(data, secret)
+	for _, text := range schemas.Unknown(doc) {
+		warn.Warn(text)
 	}
 	return errors.Join(staticErr, err) // nil if both are
 }

@@ -120,8 +120,8 @@ func TestUnknownModuleInTheConfigMap(t *testing.T) {
 	o := h.start().ready()
 	const words = "no module twoo; did you mean two?"
 	h.setConfig(map[string]string{"twoo": "a: 1"})
-	o.expect("WARN the ConfigMap has values for a module that does not exist", "key=twoo", "didYouMean=two")
-	h.awaitEvent("Warning UnknownModule", words)
+	o.expect("WARN the values may have mistakes", "the ConfigMap has twoo", words)
+	h.awaitEvent("Warning ValuesWarning", words)
 	o.ask("status", "configuration", words)
 	o.ask("status -o json", words)
 	set := func(want string, args ...string) {
