@@ -135,7 +135,9 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := view.ConfigStatus{Revision: c.configMap.inForce.ResourceVersion, Data: c.configMap.inForce.Data, Warnings: c.warnings}
+	status := view.ConfigStatus{
+		Revision: c.configMap.inForce.ResourceVersion, Data: c.configMap.inForce.Data, Secret: c.secret.inForce.Data, Warnings: c.warnings,
+	}
 	if c.refused != nil {
 		status.Refused = c.refused.Error()
 	}

@@ -544,29 +544,3 @@ func (b *boot) readSecret(ctx context.Context, w World, waits func(string)) (err
 	}
 	return err
 }
-
-// layerSecret gives all sections their parts of the Secret as it is now, for a plan without an
-// operator. One that would be refused is an error. Without the right to read it, the plan is made
-// without its values, as an operator with the same rights would start.
-func layerSecret(ctx context.Context, w World, sections map[string]*values.Section) error {
-	if w.Secret == nil {
-		return nil
-	}
-	content, err := w.Secret.Read(ctx)
-	if errors.Is(err, kube.ErrForbidden) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the Secret with values: %w", err)
-	}
-	doc, err := plan.Parse(nil, content.Data)
-	for key, section := range sections {
-		if err == nil {
-			sections[key], err = plan.Stored(section, doc, values.Origin{}, values.Origin{})
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("the Secret with values would be refused: %w", err)
-	}
-	return nil
-}

@@ -57,11 +57,6 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 	if err != nil {
 		return doc, err
 	}
-	return doc, s.CheckDocument(doc)
-}
-
-// CheckDocument is the part of Check after the texts were parsed.
-func (s Schemas) CheckDocument(doc values.Document) error {
 	keys := []string{values.GlobalKey}
 	for _, m := range s.Modules {
 		if s.Enabling.Concerns(m, doc.Flags) {
@@ -74,7 +69,7 @@ func (s Schemas) CheckDocument(doc values.Document) error {
 			errs = append(errs, Fits(section, doc))
 		}
 	}
-	return errors.Join(errs...)
+	return doc, errors.Join(errs...)
 }
 
 // Fits validates a section with its parts of ConfigMap and Secret.

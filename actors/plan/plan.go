@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
 	"addon-operator/hooks"
+	"addon-operator/messages"
 	"addon-operator/values"
 )
 
@@ -49,23 +49,19 @@ type Known struct {
 	// Reload is what is known of the next reload. Make fills in which modules are enabled or under
 	// maintenance.
 	Reload Reload
-	// Config is the content of the ConfigMap that is in force.
-	Config map[string]string
-	// Sections are those of all modules and of global, by key; none is nil. They include the Secret
-	// and what hooks have set. Make exchanges the part of the ConfigMap.
+	// Config and Secret are the contents of the ConfigMap and of the Secret with values that are in force.
+	Config, Secret map[string]string
+	// Sections are those of all modules and of global, by key; none is nil. They include
+	// what hooks have set. Make exchanges the parts of ConfigMap and Secret.
 	Sections map[string]*values.Section
 	Enabling Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
-	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a
-	// chart that the ConfigMap in force switches on.
-	Running func(m addons.Module) bool
-	// HookValues is what is known of the values that hooks of a module set, by module: empty for a
-	// module without hooks. A module that is not in it has run no hooks yet; GlobalHooksRan says
-	// the same of global hooks.
-	HookValues     map[string]string
-	GlobalHooksRan bool
-	Notes          []string // what the plan cannot know
+	// Running are the modules that would not have to be started.
+	Running map[string]bool
+	// HooksRan are the owners whose hooks have run: the values that they set are known.
+	HooksRan map[string]bool
+	Notes    []string // what the plan cannot know
 }
 
 // planner makes one plan. Make fills it step by step; when the first complete begins, nothing in it
@@ -75,8 +71,6 @@ type planner struct {
 	secrets bool            // hide nothing
 	config  values.Document // the ConfigMap that the plan is made with
 	hider   *values.Hider   // of the secrets in the values
-	// globalUnknown: there are global hooks, and none has run.
-	globalUnknown bool
 }
 
 // Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way
@@ -86,12 +80,14 @@ type planner struct {
 // end of ctx.
 func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	p := &planner{Known: known, secrets: request.Secrets}
-	p.HookValues = maps.Clone(p.HookValues) // lookForHooks adds to it
-	if err := p.lookForHooks(); err != nil {
-		return Plan{}, err
+	if request.Proposed != nil {
+		p.Config = request.Proposed
 	}
-	if refused := p.propose(p.choose(request.Proposed)); refused != "" {
-		return Plan{Refused: refused, Modules: []Module{}}, nil
+	if err := p.propose(); err != nil {
+		return Plan{Refused: err.Error(), Modules: []Module{}}, nil
+	}
+	if p.unknown(messages.GlobalHooks, values.GlobalKey) {
+		p.Notes = append(p.Notes, "global hooks were not run: values and flags that they would set are unknown")
 	}
 	if p.Helm == nil { // after propose: a ConfigMap can be checked without Helm
 		return Plan{}, errors.New("this operator cannot make plans: it runs without Helm")
@@ -123,54 +119,28 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	return plan, nil
 }
 
-// choose returns the data of the ConfigMap that is planned with. Hooks write into the ConfigMap of
-// the cluster, so keys that a proposed one lacks may be theirs, and a note says so.
-func (p *planner) choose(proposed map[string]string) map[string]string {
-	if proposed == nil {
-		return p.Config
-	}
-	missing := maps.Clone(p.Config)
-	maps.DeleteFunc(missing, func(key, _ string) bool { _, ok := proposed[key]; return ok })
-	if len(missing) > 0 {
-		p.Notes = append(p.Notes, "the ConfigMap in the cluster has keys that the proposed one lacks, and hooks may have written some of them: "+strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
-	}
-	return proposed
-}
-
-// propose gives every section its part of a ConfigMap. refused says why the operator would refuse
-// it, empty if it would not. It also sets config, and hider to the secrets of the sections as they
-// are then.
-func (p *planner) propose(data map[string]string) (refused string) {
-	doc, err := Parse(data, nil)
+// propose gives every section its parts of ConfigMap and Secret. The error says why the operator would refuse
+// them. It also sets config, and hider to the secrets of the sections as they are then.
+func (p *planner) propose() error {
+	schemas := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
+	doc, err := schemas.Check(p.Config, p.Secret)
 	if err != nil {
-		return err.Error()
+		return err
 	}
-	doc.Secrets = map[string]any{} // the sections have them already; both are checked together (D40)
-	for key, section := range p.Sections {
-		if secret := section.Stored().Secret; secret != nil {
-			doc.Secrets[key] = secret
-		}
-	}
-	rules := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
-	if err := rules.CheckDocument(doc); err != nil {
-		return err.Error()
-	}
-	p.config = doc
-	sections := make(map[string]*values.Section, len(p.Sections))
-	for key, section := range p.Sections {
-		next, err := Stored(section, doc, values.Origin{}, values.Origin{})
-		if err != nil { // of a disabled module, whose values are not checked (D37); its old ones are not used
-			next = section
-		}
-		sections[key] = next
-	}
-	p.Sections = sections
+	p.config, p.Sections = doc, map[string]*values.Section{}
 	var secrets []string
-	for _, section := range sections {
-		secrets = append(secrets, section.Secrets().Texts()...)
+	for key := range schemas.Sections {
+		p.Sections[key] = schemas.Section(key, doc)
+		secrets = append(secrets, p.Sections[key].Secrets().Texts()...)
 	}
 	p.hider = values.NewHider(secrets)
-	return ""
+	return nil
+}
+
+// unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It looks
+// for files only: asking them for --config would run programs.
+func (p *planner) unknown(owner, key string) bool {
+	return !p.HooksRan[owner] && !Hookless(p.Reload.Tree.Global, p.Reload.Tree.Modules, key)
 }
 
 // hide returns a text as the person who asked may see it. Every text that quotes values, charts or
@@ -188,12 +158,14 @@ func (p *planner) hide(text string) string {
 func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 	plans := []Module{}
 	for _, name := range steps.Run {
-		m := p.Reload.Tree.Module(name)
-		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
+		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source}
+		if p.unknown(name, p.Reload.Tree.Module(name).Key) {
+			plan.HookValues = HookValuesUnknown
+		}
 		switch {
 		case p.Suspended[name]:
 			plan.Step, plan.Why = StepKeep, plan.Why+butSuspended
-		case !p.runs(*m):
+		case !p.Running[name]:
 			plan.Step = StepStart
 		}
 		plans = append(plans, plan)
@@ -219,17 +191,6 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 	add(steps.Held, StepKeep, ", but its purge is held back: "+steps.HeldWhy)
 	add(steps.Keep, StepKeep, ", but under maintenance")
 	return plans
-}
-
-// runs reports whether a module would not have to be started. Without an operator that knows, a
-// release proves it. A module without a chart leaves no trace in the cluster, so its flag in the
-// ConfigMap that is in force decides; enabled scripts and flags of hooks are unknown.
-func (p *planner) runs(m addons.Module) bool {
-	if p.Running != nil {
-		return p.Running(m)
-	}
-	before, _ := values.ParseConfigMap(p.Config) // one that is refused has enabled nothing
-	return p.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && SwitchedOn(m, nil, before.Flags).Enabled
 }
 
 // butSuspended is why a module is kept as it is.
@@ -265,7 +226,7 @@ func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
 	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 && step.Step == StepStart {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
-	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
+	if !p.validForHelm(step, values.GlobalKey, p.unknown(messages.GlobalHooks, values.GlobalKey)) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
 		return
 	}
 	chart := HelmModule(m, p.merged(m))
@@ -359,34 +320,6 @@ func handOver(modules []Module) {
 			modules[i].Objects = slices.DeleteFunc(m.Objects, func(o Object) bool { return taken[o.Object] })
 		}
 	}
-}
-
-// lookForHooks notes whose values are not known because hooks have not run. It looks for files
-// only: asking them for --config would run programs, and whether a hook sets values is unknown
-// anyway.
-func (p *planner) lookForHooks() error {
-	if !p.GlobalHooksRan {
-		global, _, err := hooks.Find(p.Reload.Tree.Global.HooksDir, "", hooks.Global)
-		if err != nil {
-			return err
-		}
-		if p.globalUnknown = len(global) > 0; p.globalUnknown {
-			p.Notes = append(p.Notes, fmt.Sprintf("global hooks were not run (%d): values and flags that they would set are unknown", len(global)))
-		}
-	}
-	for _, m := range p.Reload.Tree.Modules {
-		if _, known := p.HookValues[m.Name]; known {
-			continue
-		}
-		files, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
-		if err != nil {
-			return err
-		}
-		if len(files) > 0 {
-			p.HookValues[m.Name] = HookValuesUnknown
-		}
-	}
-	return nil
 }
 
 // Renderer renders charts, and reads records of releases. It changes nothing. Package helm implements it.

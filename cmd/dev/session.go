@@ -36,19 +36,18 @@ type session struct {
 	checker *checker
 
 	mu       sync.Mutex
-	operator *actors.Operator        // nil while none runs
-	page     string                  // the address that was shown
-	begins   bool                    // the first converge is not over
-	failed   map[string]string       // the failure of each module that was shown last
-	released map[string]int          // the newest revision of each release
-	runs     map[string]view.HookRun // the last run of each hook, by owner and name
+	operator *actors.Operator  // nil while none runs
+	page     string            // the address that was shown
+	begins   bool              // the first converge is not over
+	failed   map[string]string // the failure of each module that was shown last
+	released map[string]int    // the newest revision of each release
 }
 
 // newSession makes a session without starting anything.
 func newSession(c *cli.Config, p *place, lint Look, out *printer) *session {
 	return &session{
 		config: c, place: p, out: out, checker: newChecker(c, p.written, p.only, lint, out.show),
-		begins: true, failed: map[string]string{}, released: map[string]int{}, runs: map[string]view.HookRun{},
+		begins: true, failed: map[string]string{}, released: map[string]int{},
 	}
 }
 
@@ -189,15 +188,11 @@ func (s *session) compare(ctx context.Context, module string, since int) {
 // hookRan shows the end of a hook; what it has printed was shown line by line. Its error does not
 // pass through the log, so secrets in it are hidden here.
 func (s *session) hookRan(r view.HookRun) {
-	s.mu.Lock()
-	s.runs[r.Owner+" "+r.Hook] = r
-	o := s.operator
-	s.mu.Unlock()
-	_, about := r.Again().Describe()
-	f := fact{about: aboutHook, module: messages.ModuleOf(r.Owner), text: fmt.Sprintf("%s took %s", about, r.Took.Round(time.Millisecond))}
+	text := fmt.Sprintf("%s %s took %s", r.Hook, r.Contexts[0].Binding, r.Took.Round(time.Millisecond))
+	f := fact{about: aboutHook, module: messages.ModuleOf(r.Owner), text: text}
 	if r.Err != nil {
 		why := r.Err.Error()
-		if o != nil {
+		if o := s.running(); o != nil {
 			why = o.Hide(why)
 		}
 		f.text, f.bad = f.text+": failed\n"+why, true
@@ -205,37 +200,12 @@ func (s *session) hookRan(r view.HookRun) {
 	s.out.show(f)
 }
 
-// saved shows what was saved, and has it checked. A hook whose file was saved runs again with the
-// contexts of its last run, and new snapshots: an edit of its code alone is no event. The owner
-// refuses a hook that is not loaded any more.
+// saved shows what was saved, and has it checked. The operator starts the module again (P8), with its hooks.
 func (s *session) saved(what saved) {
 	for _, f := range what.facts() {
 		s.out.show(f)
 	}
 	s.checker.check(what)
-	o := s.running()
-	if o == nil {
-		return
-	}
-	for owner, files := range what {
-		for _, file := range files {
-			if owner == messages.GlobalHooks {
-				file = strings.TrimPrefix(file, "hooks/") // where their names begin (A16)
-			}
-			s.mu.Lock()
-			run, ran := s.runs[owner+" "+file]
-			s.mu.Unlock()
-			if !ran {
-				continue
-			}
-			_, about := run.Again().Describe()
-			f := fact{about: aboutRun, module: messages.ModuleOf(owner), text: about + " runs again, because it was saved"}
-			if err := o.RunHookAgain(run); err != nil {
-				f.text, f.bad = err.Error(), true
-			}
-			s.out.show(f)
-		}
-	}
 }
 
 // record is one record of the operator's log, as its JSON reads: numbers are float64.

@@ -137,8 +137,8 @@ func (d *devTree) plainly(args ...string) (cmd *exec.Cmd, expect func(texts ...s
 }
 
 // Each fact is a line. A tree that does not load is waited for, a module that is alone is enabled, and its cluster
-// has the kind Module. A save shows its difference; a mistake its file and line, until it is corrected; a hook whose
-// code was saved runs again. At the end nothing is left.
+// has the kind Module. A save shows its difference; a mistake its file and line, until it is corrected; a module of which a
+// hook was saved starts again. At the end nothing is left.
 func TestDevPrintsLines(t *testing.T) {
 	t.Parallel()
 	d := newDevTree(t)
@@ -161,7 +161,7 @@ func TestDevPrintsLines(t *testing.T) {
 	text, err := os.ReadFile(hook)
 	must(t, err)
 	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
-	expect("010-hello/hooks/say.sh beforeHelm runs again", "said again by the hook")
+	expect("said again by the hook", "010-hello/hooks/say.sh beforeHelm took")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
 	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is not a known key; did you mean beforeHelm?")
 	must(t, cmd.Process.Signal(syscall.SIGINT))

@@ -3,8 +3,6 @@ package view
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,16 +77,6 @@ type HookRun struct {
 	Took     time.Duration
 	Err      error
 	Output   string // its last lines
-}
-
-// Again is the work that runs the hook once more with the same contexts. Their snapshots are taken
-// then.
-func (r HookRun) Again() messages.RunHook {
-	work := messages.RunHook{Hook: r.Hook, Binding: r.Binding}
-	for _, c := range r.Contexts {
-		work.Triggers = append(work.Triggers, messages.Trigger{Context: c, Snapshots: slices.Sorted(maps.Keys(c.Snapshots)), Binding: r.Binding})
-	}
-	return work
 }
 
 // HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it

@@ -290,6 +290,8 @@ type ConfigStatus struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Data is the content of the ConfigMap that is in force. It is not changed.
 	Data map[string]string `json:"-"`
+	// Secret is that of the Secret with values, for plans.
+	Secret map[string]string `json:"-"`
 }
 
 // String implements fmt.Stringer.
