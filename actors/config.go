@@ -56,9 +56,6 @@ func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
 		c.secret.store = p.Secret
 	}
 	c.started = func(self *actor.PID) {
-		if b.refused != nil {
-			c.refuse(b.refused)
-		}
 		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, false}) })
 		if c.secret.store != nil {
 			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, true}) })
@@ -74,46 +71,37 @@ type contentSeen struct {
 	secret  bool
 }
 
-// LogValue keeps it out of logs.
-func (contentSeen) LogValue() slog.Value { return slog.StringValue("the ConfigMap or the Secret") }
-
 // Receive implements actor.Actor.
 func (c *config) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.started(ctx.Self())
 	case contentSeen:
-		l := c.configMap
 		if msg.secret {
-			l = c.secret
+			c.seen(c.secret, msg.content)
+		} else {
+			c.seen(c.configMap, msg.content)
 		}
-		c.seen(ctx, l, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
 	case messages.RemoveConfirmation:
-		c.removeConfirmation(ctx, msg.Value)
+		c.removeConfirmation(msg.Value)
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
-		return
 	case addSections:
-		c.addSections(ctx, msg)
-		ctx.Respond(sectionsAdded{})
-	case offerSections:
-		ctx.Respond(sectionsOffered{Refused: c.offered(ctx, msg)})
-	case messages.SetDynamicFlags:
-		c.schemas.Enabling.Dynamic = msg.Flags
+		ctx.Respond(sectionsAdded{Refused: c.addSections(ctx, msg)})
+	case plan.Enabling:
+		c.schemas.Enabling = msg
 		c.inspect()
-		c.enablingChanged(ctx)
-	case messages.ScriptsAnswered:
-		c.schemas.Enabling.Scripts = msg.Scripts
-		c.enablingChanged(ctx)
 	case keepAgain:
 		c.keepWaits = false
 	default:
 		unhandled(ctx, c.log)
 	}
-	// Each message may have changed what is in force, so what depends on it is brought up to date
-	// here, in one place.
+	// Each message may have changed what can be in force, or what is, so what depends on it is brought up to date
+	// here, in one place. A content that was refused may be valid now: the module for which it was refused may be off, and is
+	// not checked then (D37).
+	c.judge(ctx)
 	c.publish(ctx)
 	c.keep(ctx)
 }
@@ -144,31 +132,24 @@ func (c *config) publish(ctx actor.Context) {
 	c.program.Inspector.Publish(ctx.Self(), status)
 }
 
-func (c *config) addSections(ctx actor.Context, msg addSections) {
-	c.schemas.Modules = msg.Modules
-	for key, section := range msg.Sections {
-		c.schemas.Sections[key] = section
-		c.deliver(ctx, key)
-	}
-	c.inspect()
-}
-
-// offered checks static values and schemas that are to replace others together with what people
-// wrote, and uses those that fit from now on (P8). Sections of modules that are off are not checked
-// (D37). Their owners receive them next, from the caller.
-func (c *config) offered(ctx actor.Context, msg offerSections) (refused map[string]error) {
+// addSections takes static values and schemas of new modules, and such that replace others. The latter are checked together
+// with what people wrote, and those that fit are used from now on (P8); sections of modules that are off are not checked
+// (D37). Owners receive these next, from the caller; the others get their sections here.
+func (c *config) addSections(ctx actor.Context, msg addSections) (refused map[string]error) {
 	refused = map[string]error{}
+	c.schemas.Modules = msg.Modules
 	for _, key := range slices.Sorted(maps.Keys(msg.Sections)) {
 		i := slices.IndexFunc(msg.Modules, func(m addons.Module) bool { return m.Key == key })
-		if key == values.GlobalKey || i >= 0 && c.schemas.Enabling.Concerns(msg.Modules[i], c.doc.Flags) {
+		if msg.Check && (key == values.GlobalKey || i >= 0 && c.schemas.Enabling.Concerns(msg.Modules[i], c.doc.Flags)) {
 			if err := plan.Fits(msg.Sections[key], c.doc); err != nil {
 				refused[key] = err
 				continue
 			}
 		}
-		c.schemas.Sections[key] = msg.Sections[key]
+		if c.schemas.Sections[key] = msg.Sections[key]; !msg.Check {
+			c.deliver(ctx, key)
+		}
 	}
-	c.enablingChanged(ctx) // what was refused before may fit now
 	c.inspect()
 	return refused
 }
@@ -198,34 +179,28 @@ func (c *config) inspect() {
 // maxNamed is how many mistakes the log and an Event name.
 const maxNamed = 10
 
-// seen handles a content of the ConfigMap or the Secret that may be new: of its watch, or of a read after a conflict. The
-// watch may show older contents after one that was written or read. What the operator wrote
-// itself is in force already and triggers nothing (D14). If there was no ConfigMap from the start, its
-// absence changes nothing (D13); if it had content, its absence is refused (P1).
-func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
+// seen notes a content of the ConfigMap or the Secret: of its watch, or of a read after a conflict. The
+// watch may show older contents after one that was written or read.
+func (c *config) seen(l *layer, content kube.ConfigMap) {
 	if kube.Older(content.ResourceVersion, l.now.ResourceVersion) {
 		c.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.now.ResourceVersion)
 		return
 	}
 	l.now = content
-	c.judge(ctx)
-	if l == c.configMap && content.Exists() && content.ConfirmPurge != c.confirmed {
-		// After the values with which it was written: what it allows may follow from them.
-		if c.confirmed = content.ConfirmPurge; c.confirmed != "" {
-			ctx.Send(c.program.PID(convergePath), messages.ConfirmPurge{Value: c.confirmed})
-		}
-	}
 }
 
-// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it.
+// judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it. What the operator wrote
+// itself is in force already and triggers nothing (D14). If there was no ConfigMap from the start, its
+// absence changes nothing (D13); if it had content, its absence is refused (P1).
 func (c *config) judge(ctx actor.Context) {
+	defer c.confirm(ctx)
+	before, same := c.doc, c.configMap.isInForce() && c.secret.isInForce()
 	for _, l := range []*layer{c.configMap, c.secret} {
 		if l.isDeleted() {
 			c.refuse(deletedError(l.name, c.program.LastValid != nil))
 			return
 		}
 	}
-	before, same := c.doc, c.configMap.isInForce() && c.secret.isInForce()
 	if !same {
 		doc, err := c.schemas.Check(c.configMap.now.Data, c.secret.now.Data)
 		if err != nil {
@@ -245,24 +220,27 @@ func (c *config) judge(ctx actor.Context) {
 	}
 }
 
-// refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40). The same reason is logged once,
-// but counted each time.
+// confirm gives converge the confirmation of a purge (P1). It comes after the values with which it was written: what it
+// allows may follow from them.
+func (c *config) confirm(ctx actor.Context) {
+	now := c.configMap.now
+	if !now.Exists() || now.ConfirmPurge == c.confirmed {
+		return
+	}
+	if c.confirmed = now.ConfirmPurge; c.confirmed != "" {
+		ctx.Send(c.program.PID(convergePath), messages.ConfirmPurge{Value: c.confirmed})
+	}
+}
+
+// refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40).
 func (c *config) refuse(err error) {
-	c.program.Metrics.ConfigRefused.Inc()
 	if c.refused != nil && c.refused.Error() == err.Error() {
 		return
 	}
 	c.refused = err
+	c.program.Metrics.ConfigRefused.Inc()
 	c.log.Error("ConfigMap and Secret are refused as a whole; the last valid values stay in force until they are fixed", "err", err)
 	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The values are refused as a whole; the last valid ones stay in force: " + values.Public(err)})
-}
-
-// enablingChanged checks a refused content again: the module for which it was refused may be off by
-// now, and is not checked then (D37).
-func (c *config) enablingChanged(ctx actor.Context) {
-	if c.refused != nil {
-		c.judge(ctx)
-	}
 }
 
 // changed gives owners their sections, then converge what that changes. Owners come first: the
@@ -295,7 +273,7 @@ func (c *config) deliver(ctx actor.Context, key string) {
 
 // removeConfirmation takes the annotation that confirms a purge off the ConfigMap. Another value, which
 // a person has set since, stays.
-func (c *config) removeConfirmation(ctx actor.Context, value string) {
+func (c *config) removeConfirmation(value string) {
 	writing, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
 	defer cancel()
 	left, err := c.program.ConfigMap.RemoveConfirmation(writing, value)
@@ -303,7 +281,7 @@ func (c *config) removeConfirmation(ctx actor.Context, value string) {
 		c.log.Warn("the confirmation of a purge cannot be removed; remove the annotation manually, or it is evaluated again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
 		return
 	}
-	c.seen(ctx, c.configMap, left)
+	c.seen(c.configMap, left)
 }
 
 // writeTimeout bounds one write to the API server; a hook run waits for it and is
@@ -363,7 +341,8 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 	left, err := l.store.Write(writing, l.inForce.Data, set)
 	switch {
 	case errors.Is(err, kube.ErrConflict): // left is what is in the cluster instead
-		if c.seen(ctx, l, left); c.refused != nil {
+		c.seen(l, left)
+		if c.judge(ctx); c.refused != nil {
 			return messages.ConfigSaved{Err: fmt.Errorf("%s was changed and is not valid: %w", l.name, c.refused)}
 		}
 		return messages.ConfigSaved{Conflict: true}
@@ -379,16 +358,15 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 // are equal are not written, so that the texts of people keep their comments (D24).
 func patched(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret map[string]*string, err error) {
 	inConfig, inSecret = map[string]*string{}, map[string]*string{}
-	if msg.Key != "" && values.Checksum(section.Stored().Secret) != values.Checksum(msg.Secret) {
-		inSecret[msg.Key] = nil
-		if msg.Secret != nil {
-			if err := putYAML(inSecret, msg.Key, msg.Secret); err != nil {
-				return nil, nil, fmt.Errorf("section %s of the Secret: %w", msg.Key, err)
-			}
+	if msg.Key != "" {
+		stored := section.Stored()
+		if values.Checksum(stored.Secret) != values.Checksum(msg.Secret) {
+			inSecret[msg.Key], err = asYAML(msg.Secret)
 		}
-	}
-	if msg.Key != "" && values.Checksum(section.Stored().InConfigMap()) != values.Checksum(msg.Section) {
-		if err := putYAML(inConfig, msg.Key, msg.Section); err != nil {
+		if err == nil && values.Checksum(stored.InConfigMap()) != values.Checksum(msg.Section) {
+			inConfig[msg.Key], err = asYAML(msg.Section)
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("section %s: %w", msg.Key, err)
 		}
 	}
@@ -401,11 +379,13 @@ func patched(section *values.Section, msg messages.SaveConfig) (inConfig, inSecr
 	return inConfig, inSecret, nil
 }
 
-// putYAML sets a key to a section as text.
-func putYAML(set map[string]*string, key string, content any) error {
-	text, err := values.YAML(content)
-	set[key] = new(string(text))
-	return err
+// asYAML is a section as text; nil for none.
+func asYAML(section any) (*string, error) {
+	if section == nil {
+		return nil, nil
+	}
+	text, err := values.YAML(section)
+	return new(string(text)), err
 }
 
 // deletedError is the reason for refusing an absence (P1): what is absent had content, and may be between the two halves of

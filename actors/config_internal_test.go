@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"addon-operator/addons"
@@ -28,7 +27,7 @@ func TestCorrectedWithoutNewsOfTheSecret(t *testing.T) {
 	p := testProgram(nil)
 	p.WriteContext, p.LastValid, p.Secret = t.Context(), lastValid{}, unwatched{}
 	pid := spawnActor(t, p, configPath, newConfig(t.Context(), p, &boot{
-		tree: &addons.Tree{}, templates: map[string]*values.Section{}, refused: errors.New("invalid"),
+		tree: &addons.Tree{}, templates: map[string]*values.Section{},
 		inCluster: contents{configMap: kube.ConfigMap{Data: map[string]string{"aEnabled": "maybe"}, ResourceVersion: "1"}},
 	}))
 	p.Send(pid, contentSeen{content: kube.ConfigMap{Data: map[string]string{"aEnabled": "true"}, ResourceVersion: "2"}})

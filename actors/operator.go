@@ -171,10 +171,8 @@ type operator struct {
 	ctx      context.Context
 	boot     *boot           // of the start
 	children map[string]bool // by path
-	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor
-	// lives on.
-	modules  map[string]addons.Module
-	global   addons.Global
+	// tree is what was handed out last. A module whose directory is gone is not in it; its actor lives on.
+	tree     *addons.Tree
 	stages   supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
@@ -192,7 +190,7 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, stages: supervisor.NewStages(stages)}
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, tree: b.tree, stages: supervisor.NewStages(stages)}
 }
 
 // Receive implements actor.Actor.
@@ -227,12 +225,10 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
 	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: watches{}}
 	o.spawn(ctx, stageSources, monitorsPath, all)
-	o.global = b.tree.Global
 	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 	o.spawn(ctx, stageSources, schedulePath, ticks)
 	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.section(o.program, values.GlobalKey), b.globalHooks))
 	for _, m := range b.tree.Modules {
-		o.modules[m.Name] = m
 		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.section(o.program, m.Key)))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
@@ -276,11 +272,9 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		return errors.New("the operator is stopping")
 	}
 	sections := map[string]*values.Section{}
-	now := make(map[string]addons.Module, len(msg.Tree.Modules))
 	for _, m := range msg.Tree.Modules {
-		old, there := o.modules[m.Name]
-		now[m.Name] = m
-		if there && old.Same(m) {
+		old := o.tree.Module(m.Name)
+		if old != nil && old.Same(m) {
 			continue
 		}
 		section, err := plan.SectionFor(m)
@@ -288,10 +282,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		switch {
-		case there && m.SameFiles(old): // a values.yaml of a root differs
-			if m.SameValues(old) {
-				section = nil // the owner keeps its own, with what people and hooks have set
-			}
+		case old != nil && m.SameFiles(*old): // a values.yaml of a root differs
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
 		case o.children[modulePath+m.Name]:
@@ -301,27 +292,15 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		}
 		sections[m.Key] = section
 	}
-	if err := o.updateGlobal(ctx, msg); err != nil {
-		return err
+	if now := msg.Tree.Global; !now.Same(o.tree.Global) {
+		section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
+		if err != nil {
+			return fmt.Errorf("global values: %w", err)
+		}
+		ctx.Send(o.program.Owner(messages.GlobalHooks), updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked})
 	}
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
-	o.modules = now
-	return nil
-}
-
-// updateGlobal distributes changed global files: hooks, values and schemas.
-func (o *operator) updateGlobal(ctx actor.Context, msg spawnModules) error {
-	now := msg.Tree.Global
-	if now.Same(o.global) {
-		return nil
-	}
-	section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
-	if err != nil {
-		return fmt.Errorf("global values: %w", err)
-	}
-	update := updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked}
-	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
-	o.global = now
+	o.tree = msg.Tree
 	return nil
 }
 
@@ -361,9 +340,6 @@ type boot struct {
 	// takes effect after a restart.
 	secretOff bool
 	doc       values.Document // what is in force
-	// refused says why what is in the cluster is not in force from the start, but the last valid contents that were
-	// kept (P3); nil when it is.
-	refused error
 }
 
 // contents are those of ConfigMap and Secret.
@@ -499,7 +475,6 @@ func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error 
 	if err := b.use(contents{kube.ConfigMap{Data: kept.Config}, kube.ConfigMap{Data: kept.Secret}}); err != nil {
 		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", refused, w.LastValid, err)
 	}
-	b.refused = refused
 	w.Log.Warn("the operator starts with the last valid values", "from", w.LastValid.String())
 	return nil
 }
