@@ -62,6 +62,7 @@ func (o *Operator) Load(ctx context.Context) (err error) {
 }
 
 // Start spawns the actors, which begin the first converge, with what Load has read; it loads unless that was called.
+// They outlive ctx, which is that of the start: Stop ends them in order.
 func (o *Operator) Start(ctx context.Context) error {
 	if o.boot == nil {
 		if err := o.Load(ctx); err != nil {
@@ -70,29 +71,23 @@ func (o *Operator) Start(ctx context.Context) error {
 	}
 	b := o.boot
 	o.boot = nil // the actors have it
-	return o.spawn(ctx, b)
+	o.program.SecretOff.Store(b.secretOff)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	o.stop = stop
+	var err error
+	if o.root, err = o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) }); err != nil {
+		return err
+	}
+	// The actors are addressed by name; a name may be used when its actor is up.
+	if _, err := o.program.Ask(ctx, o.root, areYouReady{}); err != nil {
+		return fmt.Errorf("start the actors: %w", err)
+	}
+	return nil
 }
 
 // waitsFor shows why the start does not go on; empty when it does.
 func (o *Operator) waitsFor(what string) {
 	o.waits.Store(new(cmp.Or(what, "files, hooks and values are being read")))
-}
-
-// spawn starts the actors. They outlive ctx, which is that of the start: Stop ends them in order.
-func (o *Operator) spawn(ctx context.Context, b *boot) error {
-	o.program.SecretOff.Store(b.secretOff)
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	o.stop = stop
-	root, err := o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) })
-	if err != nil {
-		return err
-	}
-	o.root = root
-	// The actors are addressed by name; a name may be used when its actor is up.
-	if _, err := o.program.Ask(ctx, root, areYouReady{}); err != nil {
-		return fmt.Errorf("start the actors: %w", err)
-	}
-	return nil
 }
 
 // closeTime is how long a stop waits for an API server that may be away.
@@ -227,9 +222,9 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawn(ctx, stageSources, monitorsPath, all)
 	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 	o.spawn(ctx, stageSources, schedulePath, ticks)
-	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.section(o.program, values.GlobalKey), b.globalHooks))
+	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.section(values.GlobalKey), b.globalHooks))
 	for _, m := range b.tree.Modules {
-		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.section(o.program, m.Key)))
+		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.section(m.Key)))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
 		o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
@@ -329,6 +324,8 @@ func (o *operator) publish(ctx actor.Context) {
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that
 // starts the operator until the actors get it. Each then takes its part.
 type boot struct {
+	World
+	waits       func(string) // is called with what the start waits for, and with an empty text when it goes on
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	templates   map[string]*values.Section // by key, from files alone: what contents are checked with
@@ -349,17 +346,21 @@ type contents struct{ configMap, secret kube.ConfigMap }
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
 // What is wrong on disk is returned without waiting for it; waits is called with what it waits for.
 func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
-	w, b := p.World, &boot{}
+	b := &boot{World: p.World, waits: waits}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var read errgroup.Group
 	read.Go(func() (err error) {
-		if b.inCluster.configMap, err = waitFor(reading, w, "the ConfigMap", waits, w.ConfigMap.Read, nil); err != nil {
+		if b.inCluster.configMap, err = waitFor(reading, b, "the ConfigMap", b.ConfigMap.Read); err != nil {
 			return err
 		}
 		// On the same connection: two at once would make two.
-		read.Go(func() error { return b.readSuspended(reading, w, waits) })
-		return b.readSecret(reading, w, waits)
+		read.Go(func() (err error) {
+			b.suspended, err = waitFor(reading, b, "the objects of kind Module", b.readSuspended)
+			return err
+		})
+		b.inCluster.secret, err = waitFor(reading, b, "the Secret with values", b.readSecret)
+		return err
 	})
 	if err := b.loadFiles(ctx, p); err != nil { // a person must repair it, so the API server, which may be away, does not matter
 		stop()
@@ -369,7 +370,7 @@ func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
 	if err := read.Wait(); err != nil {
 		return nil, err
 	}
-	if err := b.useValid(ctx, w, waits); err != nil {
+	if err := b.useValid(ctx); err != nil {
 		return nil, fmt.Errorf("the operator does not start; fix the ConfigMap, the Secret with values or the values.yaml files and start again: %w", err)
 	}
 	return b, nil
@@ -379,13 +380,12 @@ func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
 // together. Only global hooks are asked for their configuration: those of a module are asked when
 // it is enabled, and must not keep the others from starting (C6).
 func (b *boot) loadFiles(ctx context.Context, p *program) error {
-	w := p.World
 	var loading errgroup.Group // while global hooks are asked, which takes as long
 	loading.Go(func() (err error) {
-		b.tree, err = addons.Load(w.Dirs)
+		b.tree, err = addons.Load(b.Dirs)
 		return err
 	})
-	global, asked := addons.FindGlobal(w.Dirs.Global) // Load returns its error, too
+	global, asked := addons.FindGlobal(b.Dirs.Global) // Load returns its error, too
 	if asked == nil {
 		b.globalHooks, asked = p.Runs.LoadGlobalHooks(ctx, global)
 	}
@@ -393,73 +393,75 @@ func (b *boot) loadFiles(ctx context.Context, p *program) error {
 		return err
 	}
 	for _, warning := range b.tree.Warnings {
-		w.Log.Warn(warning)
+		b.Log.Warn(warning)
 	}
 	b.problems = slices.Concat(b.tree.Global.Problems, unusedFiles(b.tree.Global.HooksDir, "", hooks.Global))
 	var err error
-	if b.templates, err = plan.Sections(b.tree); err != nil || asked != nil {
-		return errors.Join(asked, err)
-	}
-	return nil
+	b.templates, err = plan.Sections(b.tree)
+	return errors.Join(asked, err) // nil if both are
 }
 
 // readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Without the
 // permission none is; who watches the objects says so.
-func (b *boot) readSuspended(ctx context.Context, w World, waits func(string)) error {
-	if w.ModuleObjects == nil {
-		return nil
+func (b *boot) readSuspended(ctx context.Context) (map[string]bool, error) {
+	if b.ModuleObjects == nil {
+		return nil, nil
 	}
-	suspended, err := waitFor(ctx, w, "the objects of kind Module", waits, w.ModuleObjects.Suspended, kube.ErrForbidden)
-	if b.suspended = suspended; apierrors.IsForbidden(err) {
-		return nil
+	suspended, err := b.ModuleObjects.Suspended(ctx)
+	if apierrors.IsForbidden(err) {
+		return nil, nil
 	}
-	return err
+	return suspended, err
+}
+
+// readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role
+// without it must not stop the start.
+func (b *boot) readSecret(ctx context.Context) (content kube.ConfigMap, err error) {
+	if b.secretOff = b.Secret == nil; b.secretOff {
+		return content, nil
+	}
+	content, err = b.Secret.Read(ctx)
+	if b.secretOff = errors.Is(err, kube.ErrForbidden); b.secretOff {
+		b.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+		return content, nil
+	}
+	return content, err
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it, or ctx ends: the operator may be
-// started before the API server. An error that lasts, if not nil, is not waited for. waits is called with the reason, and
-// with an empty text at the end, for pages that answer meanwhile.
-func waitFor[T any](
-	ctx context.Context, w World, what string, waits func(string), read func(context.Context) (T, error), lasting error,
-) (T, error) {
-	lasts := func(err error) bool {
-		return lasting != nil && (errors.Is(err, lasting) || errors.Is(lasting, kube.ErrForbidden) && apierrors.IsForbidden(err))
-	}
+// started before the API server.
+func waitFor[T any](ctx context.Context, b *boot, what string, read func(context.Context) (T, error)) (T, error) {
 	tell := func(err error, in time.Duration) {
-		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
-		waits(fmt.Sprintf("%s cannot be read: %v", what, err))
+		b.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
+		b.waits(fmt.Sprintf("%s cannot be read: %v", what, err))
 	}
-	got, err := backoff.RetryNotifyWithData(func() (T, error) {
-		got, err := read(ctx)
-		if lasts(err) {
-			err = backoff.Permanent(err)
-		}
-		return got, err
-	}, backoff.WithContext(supervisor.Backoff(), ctx), tell)
-	if err != nil && !lasts(err) {
-		return got, fmt.Errorf("read %s: %w", what, err)
-	}
-	waits("")
-	return got, err
+	defer b.waits("")
+	return backoff.RetryNotifyWithData(func() (T, error) { return read(ctx) }, backoff.WithContext(supervisor.Backoff(), ctx), tell)
 }
 
 // useValid puts the contents of the cluster in force. Invalid values stop the
 // start (D16, D36), unless last valid contents are kept (P3): then those of both are in force, as
 // they were together. When that is so, a ConfigMap or Secret that does not exist is no order to
 // remove what it held (P1).
-func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error {
+func (b *boot) useValid(ctx context.Context) error {
 	refused := b.use(b.inCluster)
 	noConfigMap, noSecret := !b.inCluster.configMap.Exists(), !b.secretOff && !b.inCluster.secret.Exists()
 	// The last valid contents are needed only when something is wrong, or absent.
-	if w.LastValid == nil || refused == nil && !noConfigMap && !noSecret {
+	if b.LastValid == nil || refused == nil && !noConfigMap && !noSecret {
 		return refused
 	}
-	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, kube.ErrNotLastValid)
+	kept, err := waitFor(ctx, b, b.LastValid.String(), func(ctx context.Context) (*kube.LastValid, error) {
+		kept, err := b.LastValid.Read(ctx)
+		if errors.Is(err, kube.ErrNotLastValid) {
+			err = backoff.Permanent(err)
+		}
+		return kept, err
+	})
 	switch {
 	case err != nil:
 		return errors.Join(refused, fmt.Errorf("it is unknown which values were the last valid ones: %w", err))
 	case kept == nil && refused != nil:
-		return fmt.Errorf("%w; there are no last valid values yet in %s", refused, w.LastValid)
+		return fmt.Errorf("%w; there are no last valid values yet in %s", refused, b.LastValid)
 	case kept == nil:
 		return nil
 	case noConfigMap && len(kept.Config) > 0:
@@ -473,9 +475,9 @@ func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error 
 		kept.Secret = nil
 	}
 	if err := b.use(contents{kube.ConfigMap{Data: kept.Config}, kube.ConfigMap{Data: kept.Secret}}); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", refused, w.LastValid, err)
+		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", refused, b.LastValid, err)
 	}
-	w.Log.Warn("the operator starts with the last valid values", "from", w.LastValid.String())
+	b.Log.Warn("the operator starts with the last valid values", "from", b.LastValid.String())
 	return nil
 }
 
@@ -494,28 +496,14 @@ func (b *boot) use(all contents) error {
 }
 
 // section is one with its parts of what is in force, without them if they do not fit the section of a disabled module (D37).
-func (b *boot) section(p *program, key string) *values.Section {
+func (b *boot) section(key string) *values.Section {
 	now := time.Now()
 	by := values.Origin{Revision: b.inForce.configMap.ResourceVersion, Time: now}
 	section, err := plan.Stored(b.templates[key], b.doc, by, values.Origin{Revision: b.inForce.secret.ResourceVersion, Time: now})
 	if err != nil {
-		p.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
+		b.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
 		return b.templates[key]
 	}
-	p.Secrets.Know(key, section.Secrets().Texts())
+	b.Secrets.Know(key, section.Secrets().Texts())
 	return section
-}
-
-// readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role
-// without it must not stop the start.
-func (b *boot) readSecret(ctx context.Context, w World, waits func(string)) (err error) {
-	if b.secretOff = w.Secret == nil; b.secretOff {
-		return nil
-	}
-	b.inCluster.secret, err = waitFor(ctx, w, "the Secret with values", waits, w.Secret.Read, kube.ErrForbidden)
-	if b.secretOff = errors.Is(err, kube.ErrForbidden); b.secretOff {
-		w.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
-		return nil
-	}
-	return err
 }

@@ -425,7 +425,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	if got := h.config()["well"]; strings.Contains(got, plantedHook) || !strings.Contains(got, "somebody") || !strings.Contains(got, plantedConfig) {
 		t.Errorf("the ConfigMap is %q", got)
 	}
-	o.expect("are in the ConfigMap", "well.token")
+	o.expect("which more people can read", "well.token")
 	expectAll(t, o.command("values", "explain", "well.made"), "Secret")
 	h.setSecret(map[string]string{"well": "made: " + plantedHook + "\nword: " + plantedLayer + "\n" + others})
 	h.awaitConfigMap("well", "coded", base64.StdEncoding.EncodeToString([]byte(plantedLayer)))
