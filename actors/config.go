@@ -36,8 +36,10 @@ type config struct {
 	// changes in step with what is in force of the layers.
 	schemas plan.Schemas
 	doc     values.Document
-	// warnings are what people should know of doc, each a sentence.
-	warnings []string
+	// warnings are what people should know of doc, each a sentence; misplaced are the paths of secrets in the ConfigMap, by
+	// section.
+	warnings  []string
+	misplaced map[string][]string
 
 	kept      *kube.LastValid // what is kept over a restart (P3), nil while that is unknown
 	keepWaits bool            // the last attempt to keep it has failed, and the next one comes with keepAgain
@@ -48,7 +50,7 @@ type config struct {
 // started, when the actor can receive what they report.
 func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
 	c := &config{
-		program: p, log: p.Log, schemas: b.schemas(), doc: b.doc,
+		program: p, log: p.Log, schemas: b.schemas(), doc: b.doc, misplaced: map[string][]string{},
 		configMap: &layer{"the ConfigMap", p.ConfigMap, b.inForce.configMap, b.inCluster.configMap},
 		secret:    &layer{"the Secret with values", nil, b.inForce.secret, b.inCluster.secret},
 	}
@@ -60,7 +62,7 @@ func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
 		if c.secret.store != nil {
 			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, true}) })
 		}
-		c.inspect()
+		c.inspect(slices.Collect(maps.Keys(c.schemas.Sections))...)
 	}
 	return c
 }
@@ -78,14 +80,14 @@ func (c *config) Receive(ctx actor.Context) {
 		c.started(ctx.Self())
 	case contentSeen:
 		if msg.secret {
-			c.seen(c.secret, msg.content)
+			c.seen(ctx, c.secret, msg.content)
 		} else {
-			c.seen(c.configMap, msg.content)
+			c.seen(ctx, c.configMap, msg.content)
 		}
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
 	case messages.RemoveConfirmation:
-		c.removeConfirmation(msg.Value)
+		c.removeConfirmation(ctx, msg.Value)
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
 	case addSections:
@@ -150,20 +152,24 @@ func (c *config) addSections(ctx actor.Context, msg addSections) (refused map[st
 			c.deliver(ctx, key)
 		}
 	}
-	c.inspect()
+	c.inspect(slices.Collect(maps.Keys(msg.Sections))...)
 	return refused
 }
 
-// inspect looks at what is in force after it has changed. The texts of secrets are not shown from now on. People are told
-// of what looks like a mistake (D12, E16), and of values that a schema marks as secrets but that are in the ConfigMap
+// inspect looks at what is in force after sections have changed. The texts of secrets are not shown from now on. People are
+// told of what looks like a mistake (D12, E16), and of values that a schema marks as secrets but that are in the ConfigMap
 // (D41): in the log, as an Event, and on pages while it lasts.
-func (c *config) inspect() {
+func (c *config) inspect(keys ...string) {
+	for _, key := range keys {
+		if section := c.schemas.Section(key, c.doc); section != nil { // the others are flags
+			c.program.Secrets.Know("config/"+key, section.Secrets().Texts())
+			c.misplaced[key] = section.Secrets().Misplaced()
+		}
+	}
 	before := c.warnings
 	c.warnings = c.schemas.Unknown(c.doc)
-	for _, key := range slices.Sorted(maps.Keys(c.schemas.Sections)) {
-		secrets := c.schemas.Section(key, c.doc).Secrets()
-		c.program.Secrets.Know("config/"+key, secrets.Texts())
-		if paths := secrets.Misplaced(); len(paths) > 0 && c.secret.store != nil {
+	for _, key := range slices.Sorted(maps.Keys(c.misplaced)) {
+		if paths := c.misplaced[key]; len(paths) > 0 && c.secret.store != nil {
 			text := "the ConfigMap, which more people can read, has values that a schema marks as secrets; move them to the Secret: "
 			c.warnings = append(c.warnings, text+messages.Few(maxNamed, paths))
 		}
@@ -179,21 +185,27 @@ func (c *config) inspect() {
 // maxNamed is how many mistakes the log and an Event name.
 const maxNamed = 10
 
-// seen notes a content of the ConfigMap or the Secret: of its watch, or of a read after a conflict. The
+// seen handles a content of the ConfigMap or the Secret: of its watch, or of a read after a conflict. The
 // watch may show older contents after one that was written or read.
-func (c *config) seen(l *layer, content kube.ConfigMap) {
+func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	if kube.Older(content.ResourceVersion, l.now.ResourceVersion) {
 		c.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.now.ResourceVersion)
 		return
 	}
 	l.now = content
+	c.judge(ctx)
+	if l == c.configMap && content.Exists() && content.ConfirmPurge != c.confirmed {
+		// After the values with which it was written: what it allows may follow from them.
+		if c.confirmed = content.ConfirmPurge; c.confirmed != "" {
+			ctx.Send(c.program.PID(convergePath), messages.ConfirmPurge{Value: c.confirmed})
+		}
+	}
 }
 
 // judge puts what is in the cluster in force, ConfigMap and Secret together, or refuses it. What the operator wrote
 // itself is in force already and triggers nothing (D14). If there was no ConfigMap from the start, its
 // absence changes nothing (D13); if it had content, its absence is refused (P1).
 func (c *config) judge(ctx actor.Context) {
-	defer c.confirm(ctx)
 	before, same := c.doc, c.configMap.isInForce() && c.secret.isInForce()
 	for _, l := range []*layer{c.configMap, c.secret} {
 		if l.isDeleted() {
@@ -216,19 +228,6 @@ func (c *config) judge(ctx actor.Context) {
 	c.refused, c.configMap.inForce, c.secret.inForce = nil, c.configMap.now, c.secret.now
 	if !same {
 		c.changed(ctx, before)
-		c.inspect()
-	}
-}
-
-// confirm gives converge the confirmation of a purge (P1). It comes after the values with which it was written: what it
-// allows may follow from them.
-func (c *config) confirm(ctx actor.Context) {
-	now := c.configMap.now
-	if !now.Exists() || now.ConfirmPurge == c.confirmed {
-		return
-	}
-	if c.confirmed = now.ConfirmPurge; c.confirmed != "" {
-		ctx.Send(c.program.PID(convergePath), messages.ConfirmPurge{Value: c.confirmed})
 	}
 }
 
@@ -247,7 +246,7 @@ func (c *config) refuse(err error) {
 // runs that converge queues must see the new values.
 func (c *config) changed(ctx actor.Context, before values.Document) {
 	keys, change := c.schemas.Change(before, c.doc)
-	if len(keys) == 0 {
+	if c.inspect(keys...); len(keys) == 0 {
 		return
 	}
 	c.log.Info("config values changed", "global", change.Global, "modules", change.Modules, "flags", change.FlagsChanged, "revision", c.configMap.inForce.ResourceVersion)
@@ -273,7 +272,7 @@ func (c *config) deliver(ctx actor.Context, key string) {
 
 // removeConfirmation takes the annotation that confirms a purge off the ConfigMap. Another value, which
 // a person has set since, stays.
-func (c *config) removeConfirmation(value string) {
+func (c *config) removeConfirmation(ctx actor.Context, value string) {
 	writing, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
 	defer cancel()
 	left, err := c.program.ConfigMap.RemoveConfirmation(writing, value)
@@ -281,7 +280,7 @@ func (c *config) removeConfirmation(value string) {
 		c.log.Warn("the confirmation of a purge cannot be removed; remove the annotation manually, or it is evaluated again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
 		return
 	}
-	c.seen(c.configMap, left)
+	c.seen(ctx, c.configMap, left)
 }
 
 // writeTimeout bounds one write to the API server; a hook run waits for it and is
@@ -319,7 +318,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 			c.changed(ctx, before) // the owner does not know yet what is in the Secret
 		}
 	}
-	c.inspect()
+	c.inspect(msg.Key)
 	if saved.FlagsChanged {
 		ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: c.doc.Flags})
 	}
@@ -341,8 +340,7 @@ func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) mess
 	left, err := l.store.Write(writing, l.inForce.Data, set)
 	switch {
 	case errors.Is(err, kube.ErrConflict): // left is what is in the cluster instead
-		c.seen(l, left)
-		if c.judge(ctx); c.refused != nil {
+		if c.seen(ctx, l, left); c.refused != nil {
 			return messages.ConfigSaved{Err: fmt.Errorf("%s was changed and is not valid: %w", l.name, c.refused)}
 		}
 		return messages.ConfigSaved{Conflict: true}
