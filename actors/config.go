@@ -48,7 +48,7 @@ type config struct {
 
 // newConfig makes config with the contents that boot has read and checked. Watches begin only in
 // started, when the actor can receive what they report.
-func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
+func newConfig(ctx context.Context, p *program, b *boot) *config {
 	c := &config{
 		program: p, log: p.Log, schemas: b.schemas(), doc: b.doc, misplaced: map[string][]string{},
 		configMap: &layer{"the ConfigMap", p.ConfigMap, b.inForce.configMap, b.inCluster.configMap},
@@ -58,9 +58,10 @@ func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
 		c.secret.store = p.Secret
 	}
 	c.started = func(self *actor.PID) {
-		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, false}) })
-		if c.secret.store != nil {
-			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{content, true}) })
+		for _, l := range []*layer{c.configMap, c.secret} {
+			if l.store != nil {
+				l.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, contentSeen{l, content}) })
+			}
 		}
 		c.inspect(slices.Collect(maps.Keys(c.schemas.Sections))...)
 	}
@@ -69,8 +70,8 @@ func newConfig(ctx context.Context, p *program, b *boot) actor.Actor {
 
 // contentSeen is the content of the ConfigMap, or of the Secret, as the API server shows it.
 type contentSeen struct {
+	of      *layer
 	content kube.ConfigMap
-	secret  bool
 }
 
 // Receive implements actor.Actor.
@@ -79,11 +80,7 @@ func (c *config) Receive(ctx actor.Context) {
 	case *actor.Started:
 		c.started(ctx.Self())
 	case contentSeen:
-		if msg.secret {
-			c.seen(ctx, c.secret, msg.content)
-		} else {
-			c.seen(ctx, c.configMap, msg.content)
-		}
+		c.seen(ctx, msg.of, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
 	case messages.RemoveConfirmation:

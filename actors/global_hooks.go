@@ -3,7 +3,6 @@ package actors
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -83,9 +82,7 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	g.discard()
 	g.cancelAll(ctx)
 	for _, hook := range g.hooks {
-		if !slices.ContainsFunc(msg.Hooks, func(now hooks.Hook) bool { return now.Name == hook.Name }) {
-			g.program.Metrics.ForgetHook("", hook.Name)
-		}
+		g.program.Metrics.ForgetHook("", hook.Name)
 	}
 	g.reset()
 	g.hooks = msg.Hooks

@@ -310,15 +310,7 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func (o *operator) publish(ctx actor.Context) {
-	stopping, leadership := o.stopping, o.program.Leadership
-	o.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
-		status := view.OperatorStatus{Stopping: stopping}
-		if leadership != nil {
-			now := leadership()
-			status.Leadership = &now
-		}
-		return status
-	}))
+	o.program.Inspector.Publish(ctx.Self(), view.OperatorStatus{Stopping: o.stopping})
 }
 
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that

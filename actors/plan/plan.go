@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -70,7 +69,9 @@ type planner struct {
 	Known
 	secrets bool            // hide nothing
 	config  values.Document // the ConfigMap that the plan is made with
-	hider   *values.Hider   // of the secrets in the values
+	// hider hides the secrets in the values, unless all is shown. Every text that quotes values, charts or
+	// the output of scripts goes through it: notes, reasons and errors.
+	hider *values.Hider
 }
 
 // Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way
@@ -97,7 +98,7 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	}
 	enabled, verdicts, err := Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
 	if err != nil {
-		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
+		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hider.Text(err.Error()))
 	}
 	p.config.Maintenance = WithSuspended(p.config.Maintenance, p.Suspended)
 	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, p.config.Maintenance
@@ -131,7 +132,9 @@ func (p *planner) propose() error {
 	var secrets []string
 	for key := range schemas.Sections {
 		p.Sections[key] = schemas.Section(key, doc)
-		secrets = append(secrets, p.Sections[key].Secrets().Texts()...)
+		if !p.secrets {
+			secrets = append(secrets, p.Sections[key].Secrets().Texts()...)
+		}
 	}
 	p.hider = values.NewHider(secrets)
 	return nil
@@ -141,15 +144,6 @@ func (p *planner) propose() error {
 // for files only: asking them for --config would run programs.
 func (p *planner) unknown(owner, key string) bool {
 	return !p.HooksRan[owner] && !Hookless(p.Reload.Tree.Global, p.Reload.Tree.Modules, key)
-}
-
-// hide returns a text as the person who asked may see it. Every text that quotes values, charts or
-// the output of scripts goes through it: notes, reasons and errors.
-func (p *planner) hide(text string) string {
-	if p.secrets {
-		return text
-	}
-	return p.hider.Text(text)
 }
 
 // modules are the modules of a plan in the order in which their turn comes: runs, deletes, purges
@@ -170,26 +164,24 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 		}
 		plans = append(plans, plan)
 	}
-	disabled := func(name string) string {
-		v, ok := verdicts[name]
-		if !ok {
-			return "there is no module directory"
-		}
-		return strings.TrimSuffix("disabled by "+v.Source+": "+p.hide(v.Reason), ": ")
-	}
-	add := func(names []string, step, but string) {
-		for _, name := range names {
-			why := disabled(name) + but
-			if step == StepKeep && p.Suspended[name] {
-				why = disabled(name) + butSuspended
+	for _, off := range []struct {
+		names     []string
+		step, but string
+	}{
+		{steps.Delete, StepStop, ""}, {steps.Purge, StepPurge, ""},
+		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy}, {steps.Keep, StepKeep, ", but under maintenance"},
+	} {
+		for _, name := range off.names {
+			why, but := "there is no module directory", off.but
+			if v, ok := verdicts[name]; ok {
+				why = strings.TrimSuffix("disabled by "+v.Source+": "+p.hider.Text(v.Reason), ": ")
 			}
-			plans = append(plans, Module{Module: name, Step: step, Why: why})
+			if off.step == StepKeep && p.Suspended[name] {
+				but = butSuspended
+			}
+			plans = append(plans, Module{Module: name, Step: off.step, Why: why + but})
 		}
 	}
-	add(steps.Delete, StepStop, "")
-	add(steps.Purge, StepPurge, "")
-	add(steps.Held, StepKeep, ", but its purge is held back: "+steps.HeldWhy)
-	add(steps.Keep, StepKeep, ", but under maintenance")
 	return plans
 }
 
@@ -222,9 +214,6 @@ func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
 	}
 	if !charts.Exists(m.Dir) {
 		return
-	}
-	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 && step.Step == StepStart {
-		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
 	if !p.validForHelm(step, values.GlobalKey, p.unknown(messages.GlobalHooks, values.GlobalKey)) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
 		return
@@ -261,9 +250,9 @@ func (p *planner) validForHelm(step *Module, key string, incomplete bool) bool {
 	case err == nil:
 		return true
 	case incomplete:
-		step.Unknown = p.hide(err.Error())
+		step.Unknown = p.hider.Text(err.Error())
 	default:
-		step.Error = p.hide(fmt.Sprintf("values for helm: %v", err))
+		step.Error = p.hider.Text(fmt.Sprintf("values for helm: %v", err))
 	}
 	return false
 }
@@ -279,10 +268,10 @@ func (p *planner) merged(m addons.Module) map[string]any {
 func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	switch {
 	case helm.IsAway(err): // what was found until then would not be done
-		step.Unknown = p.hide(err.Error())
+		step.Unknown = p.hider.Text(err.Error())
 		return
 	case err != nil:
-		step.Error = p.hide(err.Error())
+		step.Error = p.hider.Text(err.Error())
 	}
 	step.Release, step.Reason = string(would.Action), would.Reason
 	if h := would.Held; h != nil {

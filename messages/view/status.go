@@ -477,17 +477,12 @@ func (l Leadership) String() string {
 // OperatorStatus is what the root actor publishes about itself.
 type OperatorStatus struct {
 	Stopping bool `json:"stopping"`
-	// Leadership is nil without an election.
-	Leadership *Leadership `json:"leadership,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s OperatorStatus) String() string {
-	switch {
-	case s.Stopping:
+	if s.Stopping {
 		return "stopping"
-	case s.Leadership != nil:
-		return s.Leadership.String()
 	}
 	return ""
 }

@@ -59,10 +59,10 @@ func TestStatusAsText(t *testing.T) {
 		{view.HealerStatus{Incomplete: []string{"dns", "web"}, Problems: []string{"pods: connection lost"}}, "0 objects; objects are missing from releases of dns, web; pods: connection lost"},
 		{view.OperatorStatus{}, ""},
 		{view.OperatorStatus{Stopping: true}, "stopping"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Since: noon}}, "standby; no leader since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true, Since: noon}}, "leader since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true}}, "leader"},
+		{view.Leadership{Since: noon}, "standby; no leader since 2026-01-02T12:00:00Z"},
+		{view.Leadership{Leader: "a", Address: "b:1", Since: noon}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
+		{view.Leadership{Leading: true, Since: noon}, "leader since 2026-01-02T12:00:00Z"},
+		{view.Leadership{Leading: true}, "leader"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {
