@@ -114,11 +114,7 @@ func (o *Operator) Stop(ctx context.Context) error {
 // Send gives a message to the actor with this path below the root, for example
 // "module/dns", or to the root itself for an empty path. Tests use it; the actor must exist.
 func (o *Operator) Send(path string, message any) {
-	if path == "" {
-		o.program.Send(o.root, message)
-		return
-	}
-	o.program.Send(o.program.PID(Root+"/"+path), message)
+	o.program.Send(o.program.PID(strings.TrimSuffix(Root+"/"+path, "/")), message)
 }
 
 // Ask gives a question to the actor with this path below the root and waits for the
@@ -214,13 +210,13 @@ func (o *operator) Receive(ctx actor.Context) {
 
 // started spawns the actors. Converge, which begins with the start-up of global hooks, comes last.
 func (o *operator) started(ctx actor.Context) {
-	o.publish(ctx)
+	o.program.Inspector.Publish(ctx.Self(), view.OperatorStatus{})
 	b := o.boot
 	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b))
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
 	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: watches{}}
 	o.spawn(ctx, stageSources, monitorsPath, all)
-	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
+	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}}
 	o.spawn(ctx, stageSources, schedulePath, ticks)
 	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.section(values.GlobalKey), b.globalHooks))
 	for _, m := range b.tree.Modules {
@@ -303,14 +299,10 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 func (o *operator) shutDown(ctx actor.Context) {
 	o.stopping = true
 	o.program.Log.Info("stopping: no new tasks are started, running hooks receive TERM")
-	o.publish(ctx)
+	o.program.Inspector.Publish(ctx.Self(), view.OperatorStatus{Stopping: true})
 	if o.stages.Stop(ctx) {
 		ctx.Stop(ctx.Self())
 	}
-}
-
-func (o *operator) publish(ctx actor.Context) {
-	o.program.Inspector.Publish(ctx.Self(), view.OperatorStatus{Stopping: o.stopping})
 }
 
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that
