@@ -206,7 +206,7 @@ func (c *config) judge(ctx actor.Context) {
 	before, same := c.doc, c.configMap.isInForce() && c.secret.isInForce()
 	for _, l := range []*layer{c.configMap, c.secret} {
 		if l.isDeleted() {
-			c.refuse(deletedError(l.name, c.program.LastValid != nil))
+			c.refuse(deletedError(l.name))
 			return
 		}
 	}
@@ -385,12 +385,9 @@ func asYAML(section any) (*string, error) {
 
 // deletedError is the reason for refusing an absence (P1): what is absent had content, and may be between the two halves of
 // 'kubectl replace --force'. A restart forgets it, unless the last valid content is kept (P3).
-func deletedError(name string, kept bool) error {
-	when := " before the operator restarts"
-	if kept {
-		when = ""
-	}
-	return fmt.Errorf("%s is deleted; create it again%s, or create an empty one to remove all that it held", name, when)
+func deletedError(name string) error {
+	const text = "%s is deleted; create it again, or create an empty one to remove all that it held, as a restart does unless the last valid values are kept"
+	return fmt.Errorf(text, name)
 }
 
 // layer is the ConfigMap, or the Secret with values above it (D40): what config knows of the one.

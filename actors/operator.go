@@ -449,9 +449,9 @@ func (b *boot) useValid(ctx context.Context) error {
 	case kept == nil:
 		return nil
 	case noConfigMap && len(kept.Config) > 0:
-		refused = deletedError("the ConfigMap", true)
+		refused = deletedError("the ConfigMap")
 	case noSecret && len(kept.Secret) > 0:
-		refused = deletedError("the Secret with values", true)
+		refused = deletedError("the Secret with values")
 	case refused == nil:
 		return nil
 	}

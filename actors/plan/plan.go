@@ -324,7 +324,8 @@ type Renderer interface {
 // Render renders the chart of a module with the values in m, and compares it with the deployed
 // release, or with the revision request.Since, if that is asked. Helm hooks are rendered but not
 // compared: they are no part of the release (H14). With an error the result has what was rendered
-// until then, hidden as far as the request asks.
+// until then, hidden as far as the request asks. A document that cannot be read cannot be masked, so its text is shown only
+// with request.Broken and request.Secrets together.
 func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request RenderRequest) (Rendered, error) {
 	if !charts.Exists(m.Dir) {
 		return Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
@@ -333,15 +334,30 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	if err != nil {
 		return Rendered{}, fmt.Errorf("render: %w", err)
 	}
-	mask := hider.Object
 	rendered := Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
-		shown, objects, err := showDocument(d, request, mask)
-		fmt.Fprintf(&text, "---\n# Source: %s\n%s", d.Source, shown)
-		rendered.Objects = append(rendered.Objects, objects...)
-		errs = append(errs, err)
+		fmt.Fprintf(&text, "---\n# Source: %s\n", d.Source)
+		switch {
+		case d.Err != nil && !request.Broken:
+			errs = append(errs, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err))
+		case d.Err != nil && !request.Secrets:
+			fmt.Fprintf(&text, "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# %v\n", d.Err)
+		case request.Secrets:
+			text.WriteString(d.Text)
+		}
+		for i, object := range d.Objects { // of one that cannot be read there are none
+			if !request.Secrets { // they are written again; comments and the order of keys are lost thereby
+				object = hider.Object(object)
+				written, err := yaml.Marshal(object)
+				if errs = append(errs, err); i > 0 {
+					text.WriteString("---\n")
+				}
+				text.Write(written)
+			}
+			rendered.Objects = append(rendered.Objects, object)
+		}
 	}
 	rendered.Text = text.String()
 	// A document that cannot be read has no objects; a difference without them would show them as
@@ -359,46 +375,12 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 			now = append(now, d.Objects...)
 		}
 	}
-	rendered.Revision = revision
+	mask := hider.Object
 	if request.Secrets {
 		mask = nil
 	}
-	rendered.Changes = differences(deployed, now, mask)
+	rendered.Revision, rendered.Changes = revision, differences(deployed, now, mask)
 	return rendered, nil
-}
-
-// showDocument returns a document as the person who asked may see it: as text, and the same as objects
-// for JSON. It hides secrets by writing its objects again after masking; comments and
-// the order of keys are lost thereby. With request.Secrets the text is that of the chart. A
-// document that cannot be read cannot be masked, so its text is shown only with request.Broken and
-// request.Secrets together.
-func showDocument(d helm.Document, request RenderRequest, mask func(map[string]any) map[string]any) (text string, objects []any, err error) {
-	switch {
-	case d.Err != nil && request.Broken && request.Secrets:
-		return d.Text, nil, nil
-	case d.Err != nil && request.Broken:
-		return "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# " + d.Err.Error() + "\n", nil, nil
-	case d.Err != nil:
-		return "", nil, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err)
-	}
-	for i, object := range d.Objects {
-		if !request.Secrets {
-			object = mask(object)
-		}
-		objects = append(objects, object)
-		written, err := yaml.Marshal(object)
-		if err != nil {
-			return text, objects, fmt.Errorf("%s: %w", d.Source, err)
-		}
-		if i > 0 {
-			text += "---\n"
-		}
-		text += string(written)
-	}
-	if request.Secrets {
-		text = d.Text
-	}
-	return text, objects, nil
 }
 
 // differences returns what differs between the objects of two renders, sorted by name. Objects are
