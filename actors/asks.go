@@ -178,9 +178,6 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 // caller; no actor waits for it. Templates may read the cluster (lookup), so it may take as long as
 // the API server does.
 func (o *Operator) Render(ctx context.Context, module string, request plan.RenderRequest) (plan.Rendered, error) {
-	if o.program.Renderer == nil {
-		return plan.Rendered{}, errors.New("charts cannot be rendered: the operator runs without Helm")
-	}
 	tree := o.program.Runs.Tree.Load()
 	if tree == nil || tree.Module(module) == nil {
 		return plan.Rendered{}, fmt.Errorf("there is no module %s", module)

@@ -67,8 +67,7 @@ type Known struct {
 // changes any more, so that several may read it.
 type planner struct {
 	Known
-	secrets bool            // hide nothing
-	config  values.Document // the ConfigMap that the plan is made with
+	Request
 	// hider hides the secrets in the values, unless all is shown. Every text that quotes values, charts or
 	// the output of scripts goes through it: notes, reasons and errors.
 	hider *values.Hider
@@ -80,30 +79,23 @@ type planner struct {
 // the others. Errors are those that concern all modules, for example of an enabled script, or the
 // end of ctx.
 func Make(ctx context.Context, known Known, request Request) (Plan, error) {
-	p := &planner{Known: known, secrets: request.Secrets}
-	if request.Proposed != nil {
-		p.Config = request.Proposed
-	}
-	if err := p.propose(); err != nil {
+	p := &planner{Known: known, Request: request}
+	doc, err := p.propose()
+	if err != nil {
 		return Plan{Refused: err.Error(), Modules: []Module{}}, nil
 	}
 	if p.unknown(messages.GlobalHooks, values.GlobalKey) {
 		p.Notes = append(p.Notes, "global hooks were not run: values and flags that they would set are unknown")
 	}
-	if p.Helm == nil { // after propose: a ConfigMap can be checked without Helm
-		return Plan{}, errors.New("this operator cannot make plans: it runs without Helm")
-	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return p.Script(ctx, Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
 	}
-	enabled, verdicts, err := Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
+	enabled, verdicts, err := Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, doc.Flags, script)
 	if err != nil {
 		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hider.Text(err.Error()))
 	}
-	p.config.Maintenance = WithSuspended(p.config.Maintenance, p.Suspended)
-	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, p.config.Maintenance
-	steps := p.Reload.Steps()
-	plan := Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
+	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, WithSuspended(doc.Maintenance, p.Suspended)
+	plan := Plan{Notes: p.Notes, Modules: p.modules(p.Reload.Steps(), verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
 	for i := range plan.Modules {
@@ -121,23 +113,27 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 }
 
 // propose gives every section its parts of ConfigMap and Secret. The error says why the operator would refuse
-// them. It also sets config, and hider to the secrets of the sections as they are then.
-func (p *planner) propose() error {
-	schemas := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
-	doc, err := schemas.Check(p.Config, p.Secret)
-	if err != nil {
-		return err
+// them. It also sets hider to the secrets of the sections as they are then.
+func (p *planner) propose() (values.Document, error) {
+	data := p.Config
+	if p.Proposed != nil {
+		data = p.Proposed
 	}
-	p.config, p.Sections = doc, map[string]*values.Section{}
+	schemas := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
+	doc, err := schemas.Check(data, p.Secret)
+	if err != nil {
+		return doc, err
+	}
+	p.Sections = map[string]*values.Section{}
 	var secrets []string
 	for key := range schemas.Sections {
 		p.Sections[key] = schemas.Section(key, doc)
-		if !p.secrets {
+		if !p.Secrets {
 			secrets = append(secrets, p.Sections[key].Secrets().Texts()...)
 		}
 	}
 	p.hider = values.NewHider(secrets)
-	return nil
+	return doc, nil
 }
 
 // unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It looks
@@ -208,7 +204,7 @@ func (p *planner) complete(ctx context.Context, step *Module) {
 // planRun goes the way of a run up to Helm: maintenance, CRDs, the check for Helm (D36). Hooks are
 // left out, so what they would still set is missing; the step says so.
 func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
-	if Maintained(m, p.config.Maintenance) != "" {
+	if Maintained(m, p.Reload.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
 		return
 	}
@@ -287,7 +283,7 @@ func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	}
 	for _, c := range would.Changes {
 		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
-		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
+		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.Secrets)}
 		if c.Verb == helm.Changed {
 			object.Fields = c.Paths()
 		}
@@ -387,11 +383,11 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 // compared as they are and masked afterwards, so that a changed secret is a difference: it is hidden on both
 // sides, also where only one of them looks like one, and it is said that it differs. A nil mask shows secrets. The result
 // is never nil: nil in Rendered.Changes means that no difference was asked for.
-func differences(before, after []map[string]any, mask func(map[string]any) map[string]any) []ObjectDiff {
+func differences(before, after []map[string]any, mask func(map[string]any) map[string]any) []Object {
 	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
-	changes := []ObjectDiff{}
+	changes := []Object{}
 	sorted := slices.SortedFunc(maps.Keys(names), func(a, b manifest.Object) int {
 		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.GVK.Group, b.GVK.Group))
 	})
@@ -412,7 +408,7 @@ func differences(before, after []map[string]any, mask func(map[string]any) map[s
 		}
 		// An empty text means that only masked values differ: equal objects do not get here.
 		diff := cmp.Or(manifest.Unified(was, is, "deployed", "now"), "only masked values differ; use show-secrets to show them\n")
-		changes = append(changes, ObjectDiff{Object: name.String(), Action: action, Diff: diff})
+		changes = append(changes, Object{Object: name.String(), Verb: action, Diff: diff})
 	}
 	return changes
 }

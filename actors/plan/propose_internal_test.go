@@ -32,7 +32,8 @@ func TestPlanChecksConfigMapWithTheSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := func(config, secret map[string]string) error {
-		return (&planner{Known: Known{Reload: Reload{Tree: tree}, Sections: sections, Config: config, Secret: secret}}).propose()
+		_, err := (&planner{Known: Known{Reload: Reload{Tree: tree}, Sections: sections, Config: config, Secret: secret}}).propose()
+		return err
 	}
 	if refused(nil, nil) == nil {
 		t.Error("a password that is missing is accepted")

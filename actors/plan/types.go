@@ -70,10 +70,10 @@ type Module struct {
 // HookValuesUnknown is Module.HookValues of a module whose hooks have not run.
 const HookValuesUnknown = "unknown"
 
-// Object is what would happen to one object.
+// Object is what would happen to one object, or how it differs from the deployed release.
 type Object struct {
-	Object string `json:"object"`
-	Verb   string `json:"verb"` // create, change, delete
+	Object string `json:"object"` // "Kind namespace/name"
+	Verb   string `json:"verb"`   // create, change, delete; in a render added, changed, removed
 	Note   string `json:"note,omitempty"`
 	// Fields are the paths that change, empty for objects that come or go.
 	Fields []string `json:"fields,omitempty"`
@@ -140,16 +140,7 @@ type Rendered struct {
 	// Revision is that of the deployed release which Changes compare with; 0: there is none.
 	Revision int `json:"deployedRevision,omitempty"`
 	// Changes are what differs from the deployed release, when that was asked for.
-	Changes []ObjectDiff `json:"changes,omitempty"`
-}
-
-// ObjectDiff is one object that differs from the deployed release.
-type ObjectDiff struct {
-	// Object is "Kind namespace/name"; Action is added, changed or removed.
-	Object string `json:"object"`
-	Action string `json:"action"`
-	// Diff of the YAML of the object in unified form.
-	Diff string `json:"diff"`
+	Changes []Object `json:"changes,omitempty"`
 }
 
 // Text is the plan for people. A line begins with its sign: + for what comes, - for what goes, ~ for
