@@ -47,17 +47,7 @@ type Reload struct {
 }
 
 // Steps decides what to do with each module and release.
-func (r Reload) Steps() Steps {
-	steps := r.modules()
-	if r.AllowPurge {
-		return steps
-	}
-	releases := len(r.Deployed)
-	if r.Deployed[r.Ignored] {
-		releases--
-	}
-	return r.Purges.holdBack(steps, r.forgotten, releases, r.lost(steps))
-}
+func (r Reload) Steps() Steps { return r.holdBack(r.modules()) }
 
 // lost says what shows that files were lost, and not removed on purpose; "" for nothing.
 func (r Reload) lost(s Steps) string {
@@ -322,29 +312,32 @@ type Purges struct {
 //
 // What was held back stays held back when only the reason is gone: while a volume comes back
 // directory by directory, the last ones must not go.
-func (g Purges) holdBack(s Steps, forgotten func(module string) bool, releases int, lost string) Steps {
+func (r Reload) holdBack(s Steps) Steps {
 	pending := slices.Clone(s.Purge)
 	for _, module := range s.Delete {
-		if forgotten(module) {
+		if r.forgotten(module) {
 			pending = append(pending, module)
 		}
 	}
-	pending = slices.DeleteFunc(pending, func(name string) bool { return g.Allowed[name] })
+	pending = slices.DeleteFunc(pending, func(name string) bool { return r.MayDeleteData(name) })
 	slices.Sort(pending)
-	why, n := "", len(pending)
-	switch { // it looks like a mistake
+	why, n, releases := "", len(pending), len(r.Deployed)
+	if r.Deployed[r.Ignored] {
+		releases--
+	}
+	switch lost := r.lost(s); { // it looks like a mistake
 	case n == 0:
 	case lost != "":
 		why = lost
 	case n > 1 && n*100 > purgeShare*releases:
 		why = fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, purgeShare)
-	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
+	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(r.Purges.Held, name) }):
 		why = "not all of them are back since it was held back"
 	}
 	if why == "" {
 		return s
 	}
-	if g.Confirmed == Confirmation(pending) {
+	if r.Purges.Confirmed == Confirmation(pending) {
 		s.Confirmed = pending
 		return s
 	}
