@@ -24,7 +24,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{values.GlobalKey: global}}
+	b := &boot{World: p.World, tree: &addons.Tree{}, templates: map[string]*values.Section{values.GlobalKey: global}}
 	root, err := p.Spawn(Root, func() actor.Actor { return newOperator(t.Context(), p, b) })
 	if err != nil {
 		t.Fatal(err)

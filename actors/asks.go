@@ -5,35 +5,93 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
-	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/kube"
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
-// Plan returns what the running operator would do with the ConfigMap of the request, or at the next
-// reload without one. What hooks have set is known from their last runs. It asks the actors for
-// what they know, and changes nothing in them.
-//
 // This file collects what a plan is made from, from a running operator or from files and the
 // cluster; package plan makes it, in the goroutine of the caller.
+
+// Plan returns what the running operator would do with the ConfigMap of the request, or at the next
+// reload without one. What hooks have set is known from their last runs. It asks the actors for
+// what they know, and changes nothing in them. It reads the disk as the next reload would,
+// but into a tree of its own: the tree in force, and hooks, stay as they are. The actors
+// answer at different times, so a plan that is made during a change may mix two states; the next plan is right.
 func (o *Operator) Plan(ctx context.Context, request plan.Request) (plan.Plan, error) {
-	known, err := o.collect(ctx)
+	d, err := supervisor.AskFor[discovery](ctx, o.program.System, convergePath, getDiscovery{})
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	tree, err := d.Tree.Refresh(o.program.Dirs)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	known, err := plannable(ctx, o.program.World, tree)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	current := o.config()
-	known.Config = current.Data
+	known.Config, known.Secret, known.Suspended = current.Data, current.Secret, d.Suspended
 	if request.Proposed == nil && current.Refused != "" {
 		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused; this plan uses the last valid one: "+current.Refused)
 	}
+	known.Enabling = plan.Enabling{Dynamic: d.Dynamic, Scripts: plan.Answers(d.Verdicts)}
+	for _, name := range d.Before {
+		known.Running[name] = true
+	}
+	maps.Copy(known.Reload.Deployed, d.Deployed) // modules without a chart have no release
+	known.Reload.Purges, known.Reload.Ran = d.Purges, d.Ran
+	err = o.planOwner(ctx, &known, messages.GlobalHooks, tree.Global.Same(d.Tree.Global))
+	for _, m := range tree.Modules {
+		if stale := m.Stale(); stale != "" {
+			known.Notes = append(known.Notes, fmt.Sprintf("module %s: %s", m.Name, stale))
+		}
+		// A reload starts one that is new, or that has another directory, from the beginning (updateModule).
+		if old := d.Tree.Module(m.Name); err == nil && old != nil && old.Dir == m.Dir {
+			err = o.planOwner(ctx, &known, m.Name, m.SameValues(*old))
+		}
+	}
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	if !o.Converge().Ready {
+		known.Notes = append(known.Notes, "the first converge has not finished: hooks that have not run yet may set other values")
+	}
 	return plan.Make(ctx, known, request)
+}
+
+// planOwner takes over what an owner knows: what its hooks have set. The files of its values are those in force, or have
+// changed (same is false): then its values are those over the new files, as the next reload has them, if they fit (P8). A
+// note says so, because the plan may be read as one of the ConfigMap alone.
+func (o *Operator) planOwner(ctx context.Context, known *plan.Known, owner string, same bool) error {
+	got, err := supervisor.AskFor[handed](ctx, o.program.System, ownerPath(owner), handOver{})
+	if err != nil {
+		return err
+	}
+	section, note := got.Known.Own, "this plan uses the new ones"
+	if !same {
+		next, err := section.OnFiles(known.Sections[section.Key()])
+		if err == nil {
+			err = next.ValidateConfig()
+		}
+		if err != nil {
+			next, note = section, "they would not be in force: "+err.Error()
+		}
+		section = next
+		known.Notes = append(known.Notes, fmt.Sprintf("files of %s have changed on disk since they were loaded; %s", owner, note))
+	}
+	known.Sections[section.Key()] = section
+	known.HooksRan[owner] = owner == messages.GlobalHooks || got.Known.Started
+	return nil
 }
 
 // Observed reports whether the operator has seen the ConfigMap as it is in the cluster now: its
@@ -54,130 +112,31 @@ func (o *Operator) config() view.ConfigStatus {
 	return status
 }
 
-// collect asks the actors for what a plan is made from. It reads the disk as the next reload would,
-// but into a tree of its own: the tree in force, and hooks, stay as they are. The actors
-// answer at different times, so a plan that is made during a change may mix two states; the next plan is right.
-func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
-	d, err := supervisor.AskFor[discovery](ctx, o.program.System, convergePath, getDiscovery{})
-	if err != nil {
-		return plan.Known{}, err
-	}
-	tree, err := d.Tree.Refresh(o.program.Dirs)
-	if err != nil {
-		return plan.Known{}, err
-	}
-	known, err := plannable(ctx, o.program.World, tree)
-	if err != nil {
-		return plan.Known{}, err
-	}
-	known.Enabling = plan.Enabling{Dynamic: d.Dynamic, Scripts: plan.Answers(d.Verdicts)}
-	known.Running = func(m addons.Module) bool { return slices.Contains(d.Before, m.Name) }
-	known.GlobalHooksRan, known.Suspended = true, d.Suspended
-	maps.Copy(known.Reload.Deployed, d.Deployed) // modules without a chart have no release
-	known.Reload.Purges, known.Reload.Ran = d.Purges, d.Ran
-	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.Global.Load(), tree.Global, d.Tree.Global)
-	for _, m := range tree.Modules {
-		old := d.Tree.Module(m.Name)
-		if old != nil && old.Dir != m.Dir {
-			old = nil // a reload starts it from the beginning (updateModule)
-		}
-		if err := o.collectFrom(ctx, &known, m, old); err != nil {
-			return plan.Known{}, err
-		}
-	}
-	if !o.Converge().Ready {
-		known.Notes = append(known.Notes, "the first converge has not finished: hooks that have not run yet may set other values")
-	}
-	return known, nil
-}
-
-// globalOnDisk are the global values with the files as they are now, as the next reload has them (P8).
-func globalOnDisk(known *plan.Known, section *values.Section, now, old addons.Global) *values.Section {
-	if now.Same(old) {
-		return section
-	}
-	files, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
-	return onDisk(known, "global values", section, files, err)
-}
-
-// onDisk are values in force over what files say now. If the files do not fit, a reload would not
-// put them in force either (P8), so the plan uses the old ones and says so.
-func onDisk(known *plan.Known, what string, section, files *values.Section, err error) *values.Section {
-	var next *values.Section
-	if err == nil {
-		next, err = section.OnFiles(files)
-	}
-	if err == nil {
-		err = next.ValidateConfig()
-	}
-	if err != nil {
-		known.Notes = append(known.Notes, fmt.Sprintf("%s have changed on disk, but would not be in force: %v", what, err))
-		return section
-	}
-	known.Notes = append(known.Notes, what+" have changed on disk since they were loaded; this plan uses the new ones")
-	return next
-}
-
-// collectFrom asks for the values of a module; one that was found just now has no actor yet, and
-// nothing in force. old is the module in the tree in force, nil for none. Each difference between
-// the two is a note, because the plan may be read as one of the ConfigMap alone.
-func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old *addons.Module) error {
-	if stale := m.Stale(); stale != "" {
-		known.Notes = append(known.Notes, fmt.Sprintf("module %s: %s", m.Name, stale))
-	}
-	if old == nil {
-		section, err := plan.SectionFor(m)
-		if err != nil {
-			return fmt.Errorf("module %s: %w", m.Name, err)
-		}
-		known.Sections[m.Key] = section
-		return nil
-	}
-	got, err := supervisor.AskFor[handed](ctx, o.program.System, ownerPath(m.Name), handOver{})
-	if err != nil {
-		return err
-	}
-	known.Sections[m.Key] = got.Known.Own
-	if !m.SameValues(*old) {
-		files, err := plan.SectionFor(m)
-		known.Sections[m.Key] = onDisk(known, "files of "+m.Name, got.Known.Own, files, err)
-	}
-	if !got.Known.Started { // its hooks have not run all, so it is not known what they would set
-		return nil
-	}
-	known.HookValues[m.Name] = ""
-	if len(got.Known.Hooks) > 0 {
-		known.HookValues[m.Name] = plan.HookValuesRemembered
-	}
-	return nil
-}
-
 // plannable is the part of a plan that files and the cluster say, the same with and without a
 // running operator. It lists the releases again: what converge knows may be from the start.
 func plannable(ctx context.Context, w World, tree *addons.Tree) (plan.Known, error) {
-	releases, _, err := w.Concerned(ctx, tree.Modules)
+	sections, err := plan.Sections(tree)
 	if err != nil {
 		return plan.Known{}, err
 	}
+	releases, _, err := w.Concerned(ctx, tree.Modules)
 	deployed := map[string]bool{}
 	for _, name := range releases {
 		deployed[name] = true
 	}
 	return plan.Known{
-		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
+		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: sections, Running: map[string]bool{}, HooksRan: map[string]bool{},
 		Reload: plan.Reload{Tree: tree, Deployed: deployed, Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge},
-	}, nil
+	}, err
 }
 
 // Plan returns what an operator that is started now would do. No hooks have run for
 // it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
-// one is proposed; running modules are known by their releases.
+// one is proposed. Modules run if they have a release, or, without a chart, which leaves no trace in the cluster, if the
+// ConfigMap in the cluster or files switch them on. What a person may not read is left out: an operator with
+// the same rights would start without it.
 func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error) {
 	tree, err := addons.Load(w.Dirs)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	sections, err := plan.Sections(tree)
 	if err != nil {
 		return plan.Plan{}, err
 	}
@@ -185,66 +144,48 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 	if err != nil {
 		return plan.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
 	}
-	if err := layerSecret(ctx, w, sections); err != nil {
-		return plan.Plan{}, err
-	}
 	known, err := plannable(ctx, w, tree)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	known.Config, known.Sections = current.Data, sections
-	known.Enabling.Scripts = map[string]bool{} // each may say true
-	known.Reload.Purges.Confirmed = current.ConfirmPurge
-	if err := suspendedIn(ctx, w, &known); err != nil {
+	known.Config, known.Reload.Purges.Confirmed = current.Data, current.ConfirmPurge
+	known.Enabling.Scripts = map[string]bool{}       // each may say true
+	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
+	for _, m := range tree.Modules {
+		known.Running[m.Name] = known.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && plan.SwitchedOn(m, nil, before.Flags).Enabled
+	}
+	if w.Secret != nil {
+		secret, err := w.Secret.Read(ctx)
+		if err != nil && !errors.Is(err, kube.ErrForbidden) {
+			return plan.Plan{}, fmt.Errorf("read the Secret with values: %w", err)
+		}
+		known.Secret = secret.Data
+	}
+	if w.ModuleObjects != nil {
+		known.Suspended, err = w.ModuleObjects.Suspended(ctx)
+	}
+	if apierrors.IsForbidden(err) {
+		known.Notes, err = append(known.Notes, "it is unknown whether modules are suspended: "+err.Error()), nil
+	}
+	if err != nil {
 		return plan.Plan{}, err
 	}
 	return plan.Make(ctx, known, request)
 }
 
-// suspendedIn reads which modules are suspended, without an operator. A person who may not read
-// these objects gets a plan all the same, with a note.
-func suspendedIn(ctx context.Context, w World, known *plan.Known) error {
-	if w.ModuleObjects == nil {
-		return nil
-	}
-	suspended, err := w.ModuleObjects.Suspended(ctx)
-	if apierrors.IsForbidden(err) {
-		known.Notes = append(known.Notes, "it is unknown whether modules are suspended: "+err.Error())
-		return nil
-	}
-	known.Suspended = suspended
-	return err
-}
-
-// Render renders the chart of a module with its values now. It renders in the goroutine of the
+// Render renders the chart of a module as Helm would get it now (D9): with the directory of the tree in force, and the values
+// of a run that begins now; a disabled module has values, too. It renders in the goroutine of the
 // caller; no actor waits for it. Templates may read the cluster (lookup), so it may take as long as
 // the API server does.
 func (o *Operator) Render(ctx context.Context, module string, request plan.RenderRequest) (plan.Rendered, error) {
-	m, err := o.helmModule(ctx, module)
+	tree := o.program.Runs.Tree.Load()
+	if tree == nil || tree.Module(module) == nil {
+		return plan.Rendered{}, fmt.Errorf("there is no module %s", module)
+	}
+	got, err := supervisor.AskFor[handed](ctx, o.program.System, ownerPath(module), handOver{})
 	if err != nil {
 		return plan.Rendered{}, err
 	}
-	return plan.Render(ctx, o.program.Renderer, m, o.program.Secrets.Hider(), request)
-}
-
-// helmModule is a module as Helm would get it now (D9). The directory is that of the tree in force,
-// and the values are what a run that begins now would get; a disabled module has values, too.
-func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, error) {
-	if o.program.Renderer == nil {
-		return helm.Module{}, errors.New("charts cannot be rendered: the operator runs without Helm")
-	}
-	d, err := supervisor.AskFor[discovery](ctx, o.program.System, convergePath, getDiscovery{})
-	if err != nil {
-		return helm.Module{}, err
-	}
-	m := d.Tree.Module(name)
-	if m == nil {
-		return helm.Module{}, fmt.Errorf("there is no module %s", name)
-	}
-	got, err := supervisor.AskFor[handed](ctx, o.program.System, ownerPath(name), handOver{})
-	if err != nil {
-		return helm.Module{}, err
-	}
 	merged, _ := got.Known.Values()
-	return plan.HelmModule(*m, merged), nil
+	return plan.Render(ctx, o.program.Renderer, plan.HelmModule(*tree.Module(module), merged), o.program.Secrets.Hider(), request)
 }

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"addon-operator/addons"
@@ -27,11 +26,12 @@ func (lastValid) String() string                              { return "the copy
 func TestCorrectedWithoutNewsOfTheSecret(t *testing.T) {
 	p := testProgram(nil)
 	p.WriteContext, p.LastValid, p.Secret = t.Context(), lastValid{}, unwatched{}
-	pid := spawnActor(t, p, configPath, newConfig(t.Context(), p, &boot{
-		tree: &addons.Tree{}, templates: map[string]*values.Section{}, refused: errors.New("invalid"),
+	c := newConfig(t.Context(), p, &boot{
+		tree: &addons.Tree{}, templates: map[string]*values.Section{},
 		inCluster: contents{configMap: kube.ConfigMap{Data: map[string]string{"aEnabled": "maybe"}, ResourceVersion: "1"}},
-	}))
-	p.Send(pid, contentSeen{content: kube.ConfigMap{Data: map[string]string{"aEnabled": "true"}, ResourceVersion: "2"}})
+	})
+	pid := spawnActor(t, p, configPath, c)
+	p.Send(pid, contentSeen{of: c.configMap, content: kube.ConfigMap{Data: map[string]string{"aEnabled": "true"}, ResourceVersion: "2"}})
 	askActor[messages.ConfigChecked](t, p, pid, messages.CheckConfig{})
 	status, _ := p.Inspector.Status(configPath).(view.ConfigStatus)
 	if status.Refused != "" || status.Revision != "2" {

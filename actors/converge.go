@@ -123,6 +123,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.SetDynamicFlags:
 		c.dynamic, c.dynamicBy = msg.Flags, msg.By
 		c.tell(ctx)
+		c.tellConfig(ctx)
 	case messages.ModuleDeleted:
 		delete(c.Deployed, msg.Name)
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
@@ -287,13 +288,22 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.enqueue(ctx, true, c.reloadTasks(steps, t.Reload))
 }
 
-// decided notes which modules are enabled, and tells config what enabled scripts have said.
+// decided notes which modules are enabled.
 func (c *converge) decided(ctx actor.Context, verdicts map[string]plan.Verdict) {
-	answers := plan.Answers(verdicts)
-	if c.Verdicts == nil || !maps.Equal(answers, plan.Answers(c.Verdicts)) {
-		ctx.Send(c.program.PID(configPath), messages.ScriptsAnswered{Scripts: answers})
+	told := c.Verdicts != nil && maps.Equal(plan.Answers(verdicts), plan.Answers(c.Verdicts))
+	if c.Verdicts = verdicts; !told {
+		c.tellConfig(ctx)
 	}
-	c.Verdicts = verdicts
+}
+
+// tellConfig tells config what decides which modules' values are checked (D37): flags of hooks, and answers of scripts
+// since the first discovery.
+func (c *converge) tellConfig(ctx actor.Context) {
+	enabling := plan.Enabling{Dynamic: c.dynamic}
+	if c.Verdicts != nil {
+		enabling.Scripts = plan.Answers(c.Verdicts)
+	}
+	ctx.Send(c.program.PID(configPath), enabling)
 }
 
 // logSteps logs what a discovery leads to. Reloads are frequent where hooks cause them, so one that

@@ -3,7 +3,6 @@ package actors
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -83,9 +82,7 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	g.discard()
 	g.cancelAll(ctx)
 	for _, hook := range g.hooks {
-		if !slices.ContainsFunc(msg.Hooks, func(now hooks.Hook) bool { return now.Name == hook.Name }) {
-			g.program.Metrics.ForgetHook("", hook.Name)
-		}
+		g.program.Metrics.ForgetHook("", hook.Name)
 	}
 	g.reset()
 	g.hooks = msg.Hooks
@@ -105,16 +102,13 @@ func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flag
 	return config, memory, flags, nil
 }
 
-// committed implements applier (G13, G18). Flags reach converge before the reload that they cause,
-// and config, which decides by them which modules' values are checked (D37).
+// committed implements applier (G13, G18). Flags reach converge before the reload that they cause.
 func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
 	converge := g.program.PID(convergePath)
 	flagsChanged := flags.configChanged
 	if g.setFlags(flags.memory, msg.Hook) {
 		flagsChanged = true
-		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.flags), By: maps.Clone(g.flagsBy)}
-		ctx.Send(converge, msg)
-		ctx.Send(g.program.PID(configPath), msg)
+		ctx.Send(converge, messages.SetDynamicFlags{Flags: maps.Clone(g.flags), By: maps.Clone(g.flagsBy)})
 	}
 	// Flags of a Synchronization count at the discovery that follows (G18). After one that was not
 	// waited for, none may follow, and a module would stay suspended.

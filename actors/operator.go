@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -63,6 +62,7 @@ func (o *Operator) Load(ctx context.Context) (err error) {
 }
 
 // Start spawns the actors, which begin the first converge, with what Load has read; it loads unless that was called.
+// They outlive ctx, which is that of the start: Stop ends them in order.
 func (o *Operator) Start(ctx context.Context) error {
 	if o.boot == nil {
 		if err := o.Load(ctx); err != nil {
@@ -71,29 +71,23 @@ func (o *Operator) Start(ctx context.Context) error {
 	}
 	b := o.boot
 	o.boot = nil // the actors have it
-	return o.spawn(ctx, b)
+	o.program.SecretOff.Store(b.secretOff)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	o.stop = stop
+	var err error
+	if o.root, err = o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) }); err != nil {
+		return err
+	}
+	// The actors are addressed by name; a name may be used when its actor is up.
+	if _, err := o.program.Ask(ctx, o.root, areYouReady{}); err != nil {
+		return fmt.Errorf("start the actors: %w", err)
+	}
+	return nil
 }
 
 // waitsFor shows why the start does not go on; empty when it does.
 func (o *Operator) waitsFor(what string) {
 	o.waits.Store(new(cmp.Or(what, "files, hooks and values are being read")))
-}
-
-// spawn starts the actors. They outlive ctx, which is that of the start: Stop ends them in order.
-func (o *Operator) spawn(ctx context.Context, b *boot) error {
-	o.program.SecretOff.Store(b.secretOff)
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	o.stop = stop
-	root, err := o.program.Spawn(Root, func() actor.Actor { return newOperator(running, o.program, b) })
-	if err != nil {
-		return err
-	}
-	o.root = root
-	// The actors are addressed by name; a name may be used when its actor is up.
-	if _, err := o.program.Ask(ctx, root, areYouReady{}); err != nil {
-		return fmt.Errorf("start the actors: %w", err)
-	}
-	return nil
 }
 
 // closeTime is how long a stop waits for an API server that may be away.
@@ -120,11 +114,7 @@ func (o *Operator) Stop(ctx context.Context) error {
 // Send gives a message to the actor with this path below the root, for example
 // "module/dns", or to the root itself for an empty path. Tests use it; the actor must exist.
 func (o *Operator) Send(path string, message any) {
-	if path == "" {
-		o.program.Send(o.root, message)
-		return
-	}
-	o.program.Send(o.program.PID(Root+"/"+path), message)
+	o.program.Send(o.program.PID(strings.TrimSuffix(Root+"/"+path, "/")), message)
 }
 
 // Ask gives a question to the actor with this path below the root and waits for the
@@ -172,10 +162,8 @@ type operator struct {
 	ctx      context.Context
 	boot     *boot           // of the start
 	children map[string]bool // by path
-	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor
-	// lives on.
-	modules  map[string]addons.Module
-	global   addons.Global
+	// tree is what was handed out last. A module whose directory is gone is not in it; its actor lives on.
+	tree     *addons.Tree
 	stages   supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
@@ -193,7 +181,7 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, stages: supervisor.NewStages(stages)}
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, tree: b.tree, stages: supervisor.NewStages(stages)}
 }
 
 // Receive implements actor.Actor.
@@ -227,13 +215,11 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
 	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: watches{}}
 	o.spawn(ctx, stageSources, monitorsPath, all)
-	o.global = b.tree.Global
-	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
+	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}}
 	o.spawn(ctx, stageSources, schedulePath, ticks)
-	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
+	o.spawn(ctx, stageOwners, globalPath, newGlobalHooks(o.program, b.tree.Global.Dir, b.section(values.GlobalKey), b.globalHooks))
 	for _, m := range b.tree.Modules {
-		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.sections[m.Key]))
+		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.section(m.Key)))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
 		o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
@@ -276,11 +262,9 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		return errors.New("the operator is stopping")
 	}
 	sections := map[string]*values.Section{}
-	now := make(map[string]addons.Module, len(msg.Tree.Modules))
 	for _, m := range msg.Tree.Modules {
-		old, there := o.modules[m.Name]
-		now[m.Name] = m
-		if there && old.Same(m) {
+		old := o.tree.Module(m.Name)
+		if old != nil && old.Same(m) {
 			continue
 		}
 		section, err := plan.SectionFor(m)
@@ -288,10 +272,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		switch {
-		case there && m.SameFiles(old): // a values.yaml of a root differs
-			if m.SameValues(old) {
-				section = nil // the owner keeps its own, with what people and hooks have set
-			}
+		case old != nil && m.SameFiles(*old): // a values.yaml of a root differs
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
 		case o.children[modulePath+m.Name]:
@@ -301,27 +282,15 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		}
 		sections[m.Key] = section
 	}
-	if err := o.updateGlobal(ctx, msg); err != nil {
-		return err
+	if now := msg.Tree.Global; !now.Same(o.tree.Global) {
+		section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
+		if err != nil {
+			return fmt.Errorf("global values: %w", err)
+		}
+		ctx.Send(o.program.Owner(messages.GlobalHooks), updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked})
 	}
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
-	o.modules = now
-	return nil
-}
-
-// updateGlobal distributes changed global files: hooks, values and schemas.
-func (o *operator) updateGlobal(ctx actor.Context, msg spawnModules) error {
-	now := msg.Tree.Global
-	if now.Same(o.global) {
-		return nil
-	}
-	section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
-	if err != nil {
-		return fmt.Errorf("global values: %w", err)
-	}
-	update := updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked}
-	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
-	o.global = now
+	o.tree = msg.Tree
 	return nil
 }
 
@@ -337,6 +306,8 @@ func (o *operator) shutDown(ctx actor.Context) {
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that
 // starts the operator until the actors get it. Each then takes its part.
 type boot struct {
+	World
+	waits       func(string) // is called with what the start waits for, and with an empty text when it goes on
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	templates   map[string]*values.Section // by key, from files alone: what contents are checked with
@@ -347,11 +318,7 @@ type boot struct {
 	// secretOff: there is no Secret to be read or written, until the end of the process: a right that is given later
 	// takes effect after a restart.
 	secretOff bool
-	doc       values.Document            // what is in force
-	sections  map[string]*values.Section // by key, with their parts of that
-	// refused says why what is in the cluster is not in force from the start, but the last valid contents that were
-	// kept (P3); nil when it is.
-	refused error
+	doc       values.Document // what is in force
 }
 
 // contents are those of ConfigMap and Secret.
@@ -361,17 +328,21 @@ type contents struct{ configMap, secret kube.ConfigMap }
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
 // What is wrong on disk is returned without waiting for it; waits is called with what it waits for.
 func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
-	w, b := p.World, &boot{}
+	b := &boot{World: p.World, waits: waits}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var read errgroup.Group
 	read.Go(func() (err error) {
-		if b.inCluster.configMap, err = waitFor(reading, w, "the ConfigMap", waits, w.ConfigMap.Read, nil); err != nil {
+		if b.inCluster.configMap, err = waitFor(reading, b, "the ConfigMap", b.ConfigMap.Read); err != nil {
 			return err
 		}
 		// On the same connection: two at once would make two.
-		read.Go(func() error { return b.readSuspended(reading, w, waits) })
-		return b.readSecret(reading, w, waits)
+		read.Go(func() (err error) {
+			b.suspended, err = waitFor(reading, b, "the objects of kind Module", b.readSuspended)
+			return err
+		})
+		b.inCluster.secret, err = waitFor(reading, b, "the Secret with values", b.readSecret)
+		return err
 	})
 	if err := b.loadFiles(ctx, p); err != nil { // a person must repair it, so the API server, which may be away, does not matter
 		stop()
@@ -381,20 +352,22 @@ func load(ctx context.Context, p *program, waits func(string)) (*boot, error) {
 	if err := read.Wait(); err != nil {
 		return nil, err
 	}
-	return b, b.useValid(ctx, w, waits)
+	if err := b.useValid(ctx); err != nil {
+		return nil, fmt.Errorf("the operator does not start; fix the ConfigMap, the Secret with values or the values.yaml files and start again: %w", err)
+	}
+	return b, nil
 }
 
 // loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are reported
 // together. Only global hooks are asked for their configuration: those of a module are asked when
 // it is enabled, and must not keep the others from starting (C6).
 func (b *boot) loadFiles(ctx context.Context, p *program) error {
-	w := p.World
 	var loading errgroup.Group // while global hooks are asked, which takes as long
 	loading.Go(func() (err error) {
-		b.tree, err = addons.Load(w.Dirs)
+		b.tree, err = addons.Load(b.Dirs)
 		return err
 	})
-	global, asked := addons.FindGlobal(w.Dirs.Global) // Load returns its error, too
+	global, asked := addons.FindGlobal(b.Dirs.Global) // Load returns its error, too
 	if asked == nil {
 		b.globalHooks, asked = p.Runs.LoadGlobalHooks(ctx, global)
 	}
@@ -402,116 +375,91 @@ func (b *boot) loadFiles(ctx context.Context, p *program) error {
 		return err
 	}
 	for _, warning := range b.tree.Warnings {
-		w.Log.Warn(warning)
+		b.Log.Warn(warning)
 	}
 	b.problems = slices.Concat(b.tree.Global.Problems, unusedFiles(b.tree.Global.HooksDir, "", hooks.Global))
 	var err error
-	if b.templates, err = plan.Sections(b.tree); err != nil || asked != nil {
-		return errors.Join(asked, err)
-	}
-	return nil
+	b.templates, err = plan.Sections(b.tree)
+	return errors.Join(asked, err) // nil if both are
 }
 
 // readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Without the
 // permission none is; who watches the objects says so.
-func (b *boot) readSuspended(ctx context.Context, w World, waits func(string)) error {
-	if w.ModuleObjects == nil {
-		return nil
+func (b *boot) readSuspended(ctx context.Context) (map[string]bool, error) {
+	if b.ModuleObjects == nil {
+		return nil, nil
 	}
-	suspended, err := waitFor(ctx, w, "the objects of kind Module", waits, w.ModuleObjects.Suspended, kube.ErrForbidden)
-	if b.suspended = suspended; apierrors.IsForbidden(err) {
-		return nil
+	suspended, err := b.ModuleObjects.Suspended(ctx)
+	if apierrors.IsForbidden(err) {
+		return nil, nil
 	}
-	return err
+	return suspended, err
+}
+
+// readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role
+// without it must not stop the start.
+func (b *boot) readSecret(ctx context.Context) (content kube.ConfigMap, err error) {
+	if b.secretOff = b.Secret == nil; b.secretOff {
+		return content, nil
+	}
+	content, err = b.Secret.Read(ctx)
+	if b.secretOff = errors.Is(err, kube.ErrForbidden); b.secretOff {
+		b.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+		return content, nil
+	}
+	return content, err
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it, or ctx ends: the operator may be
-// started before the API server. An error that lasts, if not nil, is not waited for. waits is called with the reason, and
-// with an empty text at the end, for pages that answer meanwhile.
-func waitFor[T any](
-	ctx context.Context, w World, what string, waits func(string), read func(context.Context) (T, error), lasting error,
-) (T, error) {
-	lasts := func(err error) bool {
-		return lasting != nil && (errors.Is(err, lasting) || errors.Is(lasting, kube.ErrForbidden) && apierrors.IsForbidden(err))
-	}
+// started before the API server.
+func waitFor[T any](ctx context.Context, b *boot, what string, read func(context.Context) (T, error)) (T, error) {
 	tell := func(err error, in time.Duration) {
-		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
-		waits(fmt.Sprintf("%s cannot be read: %v", what, err))
+		b.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
+		b.waits(fmt.Sprintf("%s cannot be read: %v", what, err))
 	}
-	got, err := backoff.RetryNotifyWithData(func() (T, error) {
-		got, err := read(ctx)
-		if lasts(err) {
-			err = backoff.Permanent(err)
-		}
-		return got, err
-	}, backoff.WithContext(supervisor.Backoff(), ctx), tell)
-	if err != nil && !lasts(err) {
-		return got, fmt.Errorf("read %s: %w", what, err)
-	}
-	waits("")
-	return got, err
+	defer b.waits("")
+	return backoff.RetryNotifyWithData(func() (T, error) { return read(ctx) }, backoff.WithContext(supervisor.Backoff(), ctx), tell)
 }
 
-// useValid gives each section its parts of the ConfigMap and of the Secret. Invalid values stop the
+// useValid puts the contents of the cluster in force. Invalid values stop the
 // start (D16, D36), unless last valid contents are kept (P3): then those of both are in force, as
 // they were together. When that is so, a ConfigMap or Secret that does not exist is no order to
 // remove what it held (P1).
-func (b *boot) useValid(ctx context.Context, w World, waits func(string)) error {
-	refused, exists := b.use(w, b.inCluster), b.inCluster.configMap.Exists()
+func (b *boot) useValid(ctx context.Context) error {
+	refused := b.use(b.inCluster)
+	noConfigMap, noSecret := !b.inCluster.configMap.Exists(), !b.secretOff && !b.inCluster.secret.Exists()
 	// The last valid contents are needed only when something is wrong, or absent.
-	if w.LastValid == nil || refused == nil && exists && b.hasSecret() {
-		return startRefused(refused)
+	if b.LastValid == nil || refused == nil && !noConfigMap && !noSecret {
+		return refused
 	}
-	kept, err := waitFor(ctx, w, w.LastValid.String(), waits, w.LastValid.Read, kube.ErrNotLastValid)
+	kept, err := waitFor(ctx, b, b.LastValid.String(), func(ctx context.Context) (*kube.LastValid, error) {
+		kept, err := b.LastValid.Read(ctx)
+		if errors.Is(err, kube.ErrNotLastValid) {
+			err = backoff.Permanent(err)
+		}
+		return kept, err
+	})
 	switch {
-	case err != nil && refused == nil && exists:
-		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
-		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", startRefused(cmp.Or(refused, errDeletedBefore)), err)
-	case kept == nil && refused == nil:
-		return nil
+		return errors.Join(refused, fmt.Errorf("it is unknown which values were the last valid ones: %w", err))
+	case kept == nil && refused != nil:
+		return fmt.Errorf("%w; there are no last valid values yet in %s", refused, b.LastValid)
 	case kept == nil:
-		return fmt.Errorf("%w; there are no last valid values yet in %s", startRefused(refused), w.LastValid)
+		return nil
+	case noConfigMap && len(kept.Config) > 0:
+		refused = deletedError("the ConfigMap")
+	case noSecret && len(kept.Secret) > 0:
+		refused = deletedError("the Secret with values")
+	case refused == nil:
+		return nil
 	}
 	if b.secretOff { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
-	if refused = cmp.Or(b.deleted(kept), refused); refused == nil {
-		return nil
+	if err := b.use(contents{kube.ConfigMap{Data: kept.Config}, kube.ConfigMap{Data: kept.Secret}}); err != nil {
+		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", refused, b.LastValid, err)
 	}
-	return b.useKept(w, *kept, refused)
-}
-
-// deleted says what does not exist, though content of it was kept (P1).
-func (b *boot) deleted(kept *kube.LastValid) error {
-	switch {
-	case !b.inCluster.configMap.Exists() && len(kept.Config) > 0:
-		return errDeletedBefore
-	case !b.hasSecret() && len(kept.Secret) > 0:
-		return errSecretDeletedBefore
-	}
-	return nil
-}
-
-// hasSecret reports whether the Secret is there, or is not watched.
-func (b *boot) hasSecret() bool { return b.secretOff || b.inCluster.secret.Exists() }
-
-// useKept puts the last valid contents in force, in place of those that are refused. One that equals
-// the content of the cluster keeps its resourceVersion, by which config recognises it in the watch.
-func (b *boot) useKept(w World, kept kube.LastValid, refused error) error {
-	use := b.inCluster
-	if !maps.Equal(kept.Config, use.configMap.Data) {
-		use.configMap = kube.ConfigMap{Data: kept.Config}
-	}
-	if !maps.Equal(kept.Secret, use.secret.Data) {
-		use.secret = kube.ConfigMap{Data: kept.Secret}
-	}
-	if err := b.use(w, use); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", startRefused(refused), w.LastValid, err)
-	}
-	b.refused = refused
-	w.Log.Error("the operator starts with the last valid values, which stay in force until ConfigMap and Secret are fixed", "from", w.LastValid.String(), "err", refused)
+	b.Log.Warn("the operator starts with the last valid values", "from", b.LastValid.String())
 	return nil
 }
 
@@ -520,72 +468,24 @@ func (b *boot) schemas() plan.Schemas {
 	return plan.Schemas{Sections: b.templates, Modules: b.tree.Modules}
 }
 
-// startRefused says what to do about values with which the operator does not start.
-func startRefused(err error) error {
-	if err == nil || errors.Is(err, errDeletedBefore) || errors.Is(err, errSecretDeletedBefore) {
-		return err
-	}
-	return fmt.Errorf("the values are not valid; fix the ConfigMap, the Secret with values or the values.yaml files and start again: %w", err)
-}
-
-// use validates contents and gives each section its part. With an error b is unchanged.
-func (b *boot) use(w World, all contents) error {
+// use puts contents in force, if they are valid.
+func (b *boot) use(all contents) error {
 	doc, err := b.schemas().Check(all.configMap.Data, all.secret.Data)
-	if err != nil {
-		return err
-	}
-	warn(w.Log, plan.UnknownKeys(doc, values.Document{}, b.templates))
-	by := values.Origin{Revision: all.configMap.ResourceVersion, Time: time.Now()}
-	secretBy := values.Origin{Revision: all.secret.ResourceVersion, Time: by.Time}
-	b.inForce, b.doc, b.sections = all, doc, maps.Clone(b.templates)
-	for key, section := range b.templates {
-		next, err := plan.Stored(section, doc, by, secretBy)
-		if err != nil { // a disabled module may have an invalid section (D37)
-			w.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
-			continue
-		}
-		w.Secrets.Know(key, next.Secrets().Texts())
-		b.sections[key] = next
-	}
-	return nil
-}
-
-// readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role
-// without it must not stop the start.
-func (b *boot) readSecret(ctx context.Context, w World, waits func(string)) (err error) {
-	if b.secretOff = w.Secret == nil; b.secretOff {
-		return nil
-	}
-	b.inCluster.secret, err = waitFor(ctx, w, "the Secret with values", waits, w.Secret.Read, kube.ErrForbidden)
-	if b.secretOff = errors.Is(err, kube.ErrForbidden); b.secretOff {
-		w.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
-		return nil
+	if err == nil {
+		b.inForce, b.doc = all, doc
 	}
 	return err
 }
 
-// layerSecret gives all sections their parts of the Secret as it is now, for a plan without an
-// operator. One that would be refused is an error. Without the right to read it, the plan is made
-// without its values, as an operator with the same rights would start.
-func layerSecret(ctx context.Context, w World, sections map[string]*values.Section) error {
-	if w.Secret == nil {
-		return nil
-	}
-	content, err := w.Secret.Read(ctx)
-	if errors.Is(err, kube.ErrForbidden) {
-		return nil
-	}
+// section is one with its parts of what is in force, without them if they do not fit the section of a disabled module (D37).
+func (b *boot) section(key string) *values.Section {
+	now := time.Now()
+	by := values.Origin{Revision: b.inForce.configMap.ResourceVersion, Time: now}
+	section, err := plan.Stored(b.templates[key], b.doc, by, values.Origin{Revision: b.inForce.secret.ResourceVersion, Time: now})
 	if err != nil {
-		return fmt.Errorf("read the Secret with values: %w", err)
+		b.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
+		return b.templates[key]
 	}
-	doc, err := plan.Parse(nil, content.Data)
-	for key, section := range sections {
-		if err == nil {
-			sections[key], err = plan.Stored(section, doc, values.Origin{}, values.Origin{})
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("the Secret with values would be refused: %w", err)
-	}
-	return nil
+	b.Secrets.Know(key, section.Secrets().Texts())
+	return section
 }

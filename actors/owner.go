@@ -500,11 +500,8 @@ func (o *owner) refuseResult(a application, err error) {
 	o.program.Send(a.from, handed{Known: o.self.known(), Err: err})
 }
 
-// onFiles takes over static values and schemas that have changed on disk; nil: they are the same.
+// onFiles takes over static values and schemas that may have changed on disk.
 func (o *owner) onFiles(files *values.Section) {
-	if files == nil {
-		return
-	}
 	next, err := o.section.OnFiles(files)
 	if err != nil { // config has checked it, but not what hooks have set
 		o.log.Error("new static values are refused", "err", err)

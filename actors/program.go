@@ -93,7 +93,7 @@ type World struct {
 	HealDelay time.Duration
 	// Notices may be nil: then there are no Events.
 	Notices notices
-	// Renderer may be nil: then charts cannot be rendered on request.
+	// Renderer renders charts on request.
 	Renderer plan.Renderer
 	// Drift is what happens to objects that others changed: messages.DriftReport,
 	// messages.DriftCorrect, or empty for no check. DriftPeriod is the time between two checks of a

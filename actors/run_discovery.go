@@ -398,17 +398,6 @@ func (j moduleJob) current() error {
 	return nil
 }
 
-// offerSections asks config to check static values and schemas that are to take the place of others, and to use those that
-// fit from now on. sectionsOffered answers.
-type (
-	offerSections struct {
-		Modules  []addons.Module
-		Sections map[string]*values.Section // by key
-	}
-	// sectionsOffered says why sections do not fit, by key.
-	sectionsOffered struct{ Refused map[string]error }
-)
-
 // gonePause is how long the directory of a module must be missing when a change of the disk was noticed a moment ago: it
 // may be about to be replaced.
 const gonePause = time.Second
@@ -534,7 +523,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 // offerSections has config check what is new in values and schemas. A new module is not offered:
 // the root makes its section, and it is checked when it is enabled (D37).
 func (r *refreshed) offerSections(run *supervisor.Run) error {
-	offer := offerSections{Sections: map[string]*values.Section{}}
+	offer := addSections{Check: true, Modules: r.tree.Modules, Sections: map[string]*values.Section{}}
 	if g := r.tree.Global; !g.Same(r.before.Global) {
 		section, err := values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
 		if err != nil {
@@ -561,9 +550,8 @@ func (r *refreshed) offerSections(run *supervisor.Run) error {
 	if len(offer.Sections) == 0 {
 		return nil
 	}
-	offer.Modules = r.tree.Modules
 	run.Step("check values")
-	answer, err := supervisor.Ask[sectionsOffered](run, configPath, offer)
+	answer, err := supervisor.Ask[sectionsAdded](run, configPath, offer)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/robfig/cron/v3"
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -25,15 +24,10 @@ type schedule struct {
 	open bool // the first converge is over; it stays so
 	// owners are the hooks whose schedules are on, by module name or messages.GlobalHooks. They are
 	// on from the start-up of the owner until it is switched off.
-	owners  map[string][]hooks.Hook
-	entries map[string]entry // by crontab
-	timer   *time.Timer      // for the next entry; nil before the first
-}
-
-// entry is when a crontab fires next. Its time zone is that of the crontab, or of the process.
-type entry struct {
-	schedule cron.Schedule
-	next     time.Time // zero: never
+	owners map[string][]hooks.Hook
+	// next is when each crontab fires next; zero: never. Its time zone is that of the crontab, or of the process.
+	next  map[string]time.Time
+	timer *time.Timer // for the one that is next; nil before the first
 }
 
 // entriesDue is sent by the timer. One that was sent just before the timer was stopped does no
@@ -48,10 +42,10 @@ func (s *schedule) Receive(ctx actor.Context) {
 		s.disarm()
 	case messages.StartSchedules:
 		s.owners[msg.Owner] = msg.Hooks
-		s.setEntries(ctx.Self())
+		s.arm(ctx.Self())
 	case messages.StopSchedules:
 		delete(s.owners, msg.Owner)
-		s.setEntries(ctx.Self())
+		s.arm(ctx.Self())
 	case messages.Converged:
 		s.open = true
 	case entriesDue:
@@ -63,37 +57,27 @@ func (s *schedule) Receive(ctx actor.Context) {
 	}
 }
 
-// setEntries makes the entries match the crontabs of all owners. A crontab that stays keeps its
+// arm makes next match the crontabs of all owners, and sets the timer. A crontab that stays keeps its
 // next time: @every would begin again otherwise.
-func (s *schedule) setEntries(self *actor.PID) {
-	wanted := map[string]cron.Schedule{}
+func (s *schedule) arm(self *actor.PID) {
+	before, first := s.next, time.Time{}
+	s.next = map[string]time.Time{}
 	for _, found := range s.owners {
 		for _, hook := range found {
 			for _, b := range hook.Config.Schedules {
-				wanted[b.Crontab] = b.Parsed
+				at, ok := before[b.Crontab]
+				if !ok {
+					at = b.Parsed.Next(time.Now())
+				}
+				if s.next[b.Crontab] = at; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+					first = at
+				}
 			}
 		}
 	}
-	maps.DeleteFunc(s.entries, func(crontab string, _ entry) bool { return wanted[crontab] == nil })
-	for crontab, parsed := range wanted {
-		if _, ok := s.entries[crontab]; !ok {
-			s.entries[crontab] = entry{parsed, parsed.Next(time.Now())}
-		}
-	}
-	s.arm(self)
-}
-
-// arm sets the timer for the entry that fires next.
-func (s *schedule) arm(self *actor.PID) {
 	s.disarm()
-	var next time.Time
-	for _, e := range s.entries {
-		if !e.next.IsZero() && (next.IsZero() || e.next.Before(next)) {
-			next = e.next
-		}
-	}
-	if !next.IsZero() {
-		s.timer = time.AfterFunc(time.Until(next), func() { s.program.Send(self, entriesDue{}) })
+	if !first.IsZero() {
+		s.timer = time.AfterFunc(time.Until(first), func() { s.program.Send(self, entriesDue{}) })
 	}
 }
 
@@ -107,13 +91,11 @@ func (s *schedule) disarm() {
 // fires once, because the next time is counted from now.
 func (s *schedule) due(ctx actor.Context) {
 	now := time.Now()
-	for _, crontab := range slices.Sorted(maps.Keys(s.entries)) {
-		e := s.entries[crontab]
-		if e.next.IsZero() || e.next.After(now) {
-			continue
+	for _, crontab := range slices.Sorted(maps.Keys(s.next)) {
+		if at := s.next[crontab]; !at.IsZero() && !at.After(now) {
+			delete(s.next, crontab)
+			s.fired(ctx, messages.ScheduleFired{Crontab: crontab})
 		}
-		s.entries[crontab] = entry{e.schedule, e.schedule.Next(now)}
-		s.fired(ctx, messages.ScheduleFired{Crontab: crontab})
 	}
 	s.arm(ctx.Self())
 }

@@ -324,27 +324,32 @@ func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 // values.yaml files of the roots differ.
 type updateModule struct {
 	Module  addons.Module
-	Section *values.Section // static values and schemas; nil when they are the same
+	Section *values.Section // static values and schemas
 	Again   bool
 }
 
 // updateGlobal gives global-hooks what has changed on disk (P8).
 type updateGlobal struct {
-	Section *values.Section // static values and schemas; nil when they are the same
+	Section *values.Section // static values and schemas
 	Hooks   []hooks.Hook
 	Asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
-// addSections adds to config the modules that were found after the start. Each receives its section of the ConfigMap
-// before sectionsAdded answers the discovery that asked the operator for them, so that no run begins without its
-// section.
+// addSections gives config static values and schemas. With Check they are to take the place of others, and those that fit
+// what people wrote are used from now on. Else they are of modules that have an actor from now on: each receives its
+// section of the ConfigMap before sectionsAdded answers the discovery that asked the operator for them, so that no run
+// begins without its section.
 type (
 	addSections struct {
+		Check    bool
 		Modules  []addons.Module
-		Sections map[string]*values.Section
+		Sections map[string]*values.Section // by key
 	}
-	// sectionsAdded is the answer. Err is why the operator has spawned none.
-	sectionsAdded struct{ Err error }
+	// sectionsAdded is the answer. Refused says why sections do not fit, by key; Err why the operator has spawned no module.
+	sectionsAdded struct {
+		Refused map[string]error
+		Err     error
+	}
 )
 
 // span is a part of a trace. Without tracing it is one that does nothing, and has no name; the zero value has not begun.

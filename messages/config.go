@@ -12,9 +12,6 @@ type ConfirmPurge struct{ Value string }
 // that it cannot allow what comes later.
 type RemoveConfirmation struct{ Value string }
 
-// ScriptsAnswered says to config what a discovery has found out.
-type ScriptsAnswered struct{ Scripts map[string]bool }
-
 // SetConfig replaces the layers of the ConfigMap and of the Secret of an owner; nil when
 // it has no section there.
 type SetConfig struct {

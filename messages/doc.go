@@ -48,12 +48,11 @@
 //	ConfigFlagsSaved     config            converge
 //	CheckConfig          server            config
 //	ConfigChecked        config            server
-//	ScriptsAnswered      converge          config
 //	ConfirmPurge         config, converge  converge, module
 //	RemoveConfirmation   converge          config
 //
 //	RequestReload        global, module, config converge
-//	SetDynamicFlags      global-hooks      converge, config
+//	SetDynamicFlags      global-hooks      converge
 //
 //	of other packages    sender            receiver
 //
@@ -88,11 +87,10 @@
 //	spawnModules         discovery         operator
 //	updateModule         operator          module
 //	updateGlobal         operator          global-hooks
-//	addSections          operator          config
+//	addSections          operator, discovery config
 //	sectionsAdded        config, operator  discovery
+//	plan.Enabling        converge          config
 //
-//	offerSections        discovery         config
-//	sectionsOffered      config            discovery
 //	getDiscovery         run, server       converge
 //	discovery            converge          run, server
 //	mayPurge             run               converge

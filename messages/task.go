@@ -100,8 +100,6 @@ type Cause struct {
 	Activation string `json:"activation"`
 	// Detail is for people, for example "Pod default/web Modified".
 	Detail string `json:"detail,omitempty"`
-	// Change is the detail with values, which only the debug address shows; empty for none.
-	Change string `json:"-"`
 	// Parent is what led to this; nil for what came from outside.
 	Parent *Cause `json:"parent,omitempty"`
 	// Trace is the span that made this cause, as a W3C traceparent; empty without one.
@@ -151,7 +149,7 @@ func (c Cause) shortened(n int) Cause {
 func (c Cause) Chain() []Cause {
 	var chain []Cause
 	for link := &c; link != nil; link = link.Parent {
-		chain = append(chain, Cause{Activation: link.Activation, Detail: link.Detail, Change: link.Change})
+		chain = append(chain, Cause{Activation: link.Activation, Detail: link.Detail})
 	}
 	return chain
 }
@@ -187,14 +185,6 @@ func (c Cause) String() string {
 type Work interface {
 	// Describe names the work for people: its kind, then what it is about.
 	Describe() (kind, about string)
-}
-
-// Values is String, with values.
-func (c Cause) Values() string {
-	if c.Change != "" {
-		c.Detail = c.Change
-	}
-	return c.String()
 }
 
 // byPerson is 0 for what a person has done, 1 for what followed from that, and 2 for all else.

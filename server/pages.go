@@ -286,7 +286,7 @@ func writeRendered(w io.Writer, rendered plan.Rendered, o plan.RenderRequest) {
 		fmt.Fprintf(w, "No differences from the deployed release, revision %d.\n", rendered.Revision)
 	}
 	for _, c := range rendered.Changes {
-		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))
+		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Verb, strings.TrimRight(c.Diff, "\n"))
 	}
 }
 

@@ -30,7 +30,7 @@ type overall struct {
 	} `json:"converge"`
 	HeldPurge      *view.HeldPurge    `json:"heldPurge,omitempty"`
 	GlobalProblems []string           `json:"globalProblems,omitempty"`
-	UnknownKeys    []string           `json:"unknownKeys,omitempty"` // of the ConfigMap and the Secret with values
+	ValuesWarnings []string           `json:"valuesWarnings,omitempty"` // of the ConfigMap and the Secret with values
 	Leadership     *view.Leadership   `json:"leadership,omitempty"`  // nil: there is no election
 	Config         *view.ConfigStatus `json:"config,omitempty"`      // nil: it is not refused
 	Queues         *queueDump         `json:"queues,omitempty"`
@@ -53,7 +53,7 @@ func (s Source) overall(who audience) overall {
 	o.Modules, o.Global = s.allModules(o.tree, differs), published[view.GlobalStatus](o.tree)
 	o.Headline, o.Stage = view.Headline(o.Modules, o.Global), view.Stage(o.Modules, o.Global, converge, queueLength(o.tree, messages.MainQueue))
 	config := published[view.ConfigStatus](o.tree)
-	if o.UnknownKeys = config.Unknown; config.Refused != "" {
+	if o.ValuesWarnings = config.Warnings; config.Refused != "" {
 		o.Config = &config
 	}
 	if s.Leadership != nil {
@@ -153,7 +153,7 @@ func (o overall) Notices() (rows [][2]string) {
 	if o.Config != nil {
 		rows = withNext("configuration", o.Config.Notice(), "")
 	}
-	for _, text := range o.UnknownKeys {
+	for _, text := range o.ValuesWarnings {
 		rows = append(rows, [2]string{"configuration", text})
 	}
 	if o.HeldPurge != nil {
@@ -247,10 +247,10 @@ func writeRun(w io.Writer, m view.Module) {
 	}
 	fmt.Fprintf(w, "last run began %s (%s)\nrelease: %s\n", at(m.LastRun.Began), ago(m.LastRun.Began), release)
 	for i, cause := range m.LastRun.Causes {
-		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause.Values())
+		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
 	}
 	for _, cause := range m.LastRun.Also {
-		fmt.Fprintf(w, "  and because of %s\n", cause.Values())
+		fmt.Fprintf(w, "  and because of %s\n", cause)
 	}
 	for _, f := range m.Failing {
 		fmt.Fprintln(w, f)

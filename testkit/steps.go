@@ -272,10 +272,10 @@ func stepWhy(p *player, name string) error {
 	}
 	p.Trace.Add("release: %s", status.LastRun.Release)
 	for _, cause := range status.LastRun.Causes {
-		p.Trace.Add("  because of %s", cause.Values())
+		p.Trace.Add("  because of %s", cause)
 	}
 	for _, cause := range status.LastRun.Also {
-		p.Trace.Add("  and because of %s", cause.Values())
+		p.Trace.Add("  and because of %s", cause)
 	}
 	return nil
 }

@@ -14,11 +14,13 @@ import (
 
 // CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
 // with the static values below them: every violation at once. What is broken in the tree itself is
-// not checked further. Warnings name keys that belong to no module.
+// not checked further. When all is valid, the values of enabled modules without hooks, which are what a chart gets, are
+// checked against values.schema.json of their charts and subcharts, as Helm does before it renders (H22). Warnings name keys
+// that belong to no module; unchecked is how many modules are left out, because nothing enables them (D37).
 //
 // It is stricter than the start of an operator: no flags of hooks and no answers of scripts are
 // known, so each enabled script counts as saying true.
-func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) error {
+func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) (unchecked int, err error) {
 	sections, staticErr := Sections(tree)
 	// A module that does not load, and one whose static values are not valid, gets an empty section
 	// without a schema: its keys are known ones, and its values are not checked.
@@ -30,29 +32,18 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	doc, err := schemasOf(tree, sections).Check(data, secret)
-	for _, w := range UnknownKeys(doc, values.Document{}, sections) {
-		warn.Warn(w.Text, w.Attrs...)
+	schemas := Schemas{Sections: sections, Modules: tree.Modules, Enabling: Enabling{Scripts: map[string]bool{}}} // each may say true
+	doc, err := schemas.Check(data, secret)
+	for _, text := range schemas.Unknown(doc) {
+		warn.Warn(text)
 	}
-	return errors.Join(staticErr, err) // nil if both are
-}
-
-// CheckCharts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json
-// of their charts and subcharts, as Helm does before it renders (H22). A ConfigMap that CheckConfigMap refuses is not
-// checked further.
-func CheckCharts(tree *addons.Tree, data, secret map[string]string) error {
-	sections, refused := Sections(tree)
-	schemas := schemasOf(tree, sections)
-	if refused != nil {
-		return nil //nolint:nilerr // it is reported elsewhere
-	}
-	doc, refused := schemas.Check(data, secret)
-	if refused != nil {
-		return nil //nolint:nilerr // it is reported elsewhere
-	}
-	var errs []error
+	errs := []error{staticErr, err}
 	for _, m := range tree.Modules {
-		if !schemas.Enabling.Concerns(m, doc.Flags) || !Hookless(tree.Global, tree.Modules, m.Key) || !charts.Exists(m.Dir) {
+		if !schemas.Enabling.Concerns(m, doc.Flags) {
+			unchecked++
+			continue
+		}
+		if err != nil || staticErr != nil || !Hookless(tree.Global, tree.Modules, m.Key) || !charts.Exists(m.Dir) {
 			continue
 		}
 		chart, _ := (&charts.Cache{}).Load(ChartModule(m))
@@ -64,23 +55,7 @@ func CheckCharts(tree *addons.Tree, data, secret map[string]string) error {
 			errs = append(errs, fmt.Errorf("values of module %s: chart in %s: %w", m.Name, m.Shown(m.Dir), err))
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// schemasOf are the schemas of a tree without an operator: each enabled script may say true.
-func schemasOf(tree *addons.Tree, sections map[string]*values.Section) Schemas {
-	return Schemas{Sections: sections, Modules: tree.Modules, Enabling: Enabling{Scripts: map[string]bool{}}}
-}
-
-// Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).
-func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
-	doc, err := values.ParseConfigMap(data)
-	for _, m := range tree.Modules {
-		if err == nil && !schemasOf(tree, nil).Enabling.Concerns(m, doc.Flags) {
-			n++
-		}
-	}
-	return n
+	return unchecked, errors.Join(errs...) // nil if all are
 }
 
 // CheckTree says what is wrong in a tree with which an operator starts all the same, without the module,

@@ -3,12 +3,15 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
+	"addon-operator/messages"
 	"addon-operator/values"
 )
 
@@ -54,11 +57,6 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 	if err != nil {
 		return doc, err
 	}
-	return doc, s.CheckDocument(doc)
-}
-
-// CheckDocument is the part of Check after the texts were parsed.
-func (s Schemas) CheckDocument(doc values.Document) error {
 	keys := []string{values.GlobalKey}
 	for _, m := range s.Modules {
 		if s.Enabling.Concerns(m, doc.Flags) {
@@ -71,7 +69,7 @@ func (s Schemas) CheckDocument(doc values.Document) error {
 			errs = append(errs, Fits(section, doc))
 		}
 	}
-	return errors.Join(errs...)
+	return doc, errors.Join(errs...)
 }
 
 // Fits validates a section with its parts of ConfigMap and Secret.
@@ -101,53 +99,89 @@ func Stored(section *values.Section, doc values.Document, by, secretBy values.Or
 	return section.WithStored(doc.Sections[section.Key()], doc.Secrets[section.Key()], by, secretBy)
 }
 
-// Change is the difference between two contents of ConfigMap and Secret.
-type Change struct {
-	Keys    []string // of the sections that differ
-	Global  bool     // the section of global is one of them
-	Modules []string // the names of the modules whose sections differ
-	// Flags and Maintenance report whether any flag, or any maintenance mode, differs.
-	Flags, Maintenance bool
-}
-
-// Any reports whether there is a difference other than comments and the order of keys.
-func (c Change) Any() bool { return len(c.Keys) > 0 || c.Flags || c.Maintenance }
-
-// Change compares two contents. Sections that belong to no module do not count.
-func (s Schemas) Change(before, after values.Document) Change {
-	change := Change{Flags: !maps.Equal(before.Flags, after.Flags), Maintenance: !maps.Equal(before.Maintenance, after.Maintenance)}
+// Change compares two contents: the keys that differ, and what converge must know of that. Comments, the order of keys
+// within a section, and sections that belong to no module do not count. The cause names what has another value; values
+// that a section has got, and that were in force already, by their section.
+func (s Schemas) Change(before, after values.Document) (keys []string, change messages.ConfigChanged) {
+	flags, modes := differing(before.Flags, after.Flags), differing(before.Maintenance, after.Maintenance)
+	change = messages.ConfigChanged{Flags: after.Flags, FlagsChanged: len(flags) > 0, Maintenance: after.Maintenance}
+	var paths []string
+	where := "Secret"
 	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
-		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) &&
-			values.Checksum(before.Secrets[key]) == values.Checksum(after.Secrets[key]) {
+		inConfigMap := values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key])
+		if !inConfigMap && values.Checksum(before.Secrets[key]) == values.Checksum(after.Secrets[key]) {
 			continue
 		}
-		if change.Keys = append(change.Keys, key); key == values.GlobalKey {
+		if keys = append(keys, key); key == values.GlobalKey {
 			change.Global = true
 		} else {
-			change.Modules = append(change.Modules, s.ModuleName(key))
+			change.Modules = append(change.Modules, values.NameOf(key))
+		}
+		found := s.Section(key, after).Diff(s.Section(key, before))
+		for _, c := range found {
+			paths = append(paths, c.Path)
+		}
+		if len(found) == 0 {
+			paths = append(paths, key)
+		}
+		if inConfigMap {
+			where = "ConfigMap"
 		}
 	}
-	return change
+	if switches := append(flags, modes...); len(switches) > 0 {
+		keys, paths, where = append(keys, switches...), append(paths, switches...), "ConfigMap"
+	}
+	change.Cause = messages.Cause{Activation: messages.ByConfigMap, Detail: messages.Few(3, paths) + " in " + where}
+	return keys, change
 }
 
-// ModuleName is the name of the module with a key.
-func (s Schemas) ModuleName(key string) string {
-	for _, m := range s.Modules {
-		if m.Key == key {
-			return m.Name
+// differing are the keys that have another value, in their order.
+func differing[V comparable](before, after map[string]V) []string {
+	all := map[string]V{}
+	maps.Copy(all, before)
+	maps.Copy(all, after)
+	maps.DeleteFunc(all, func(key string, _ V) bool {
+		was, had := before[key]
+		is, has := after[key]
+		return was == is && had == has
+	})
+	return slices.Sorted(maps.Keys(all))
+}
+
+// maxUnknown is how many unknown keys are named: the ConfigMap may have thousands.
+const maxUnknown = 100
+
+// Unknown names the keys that belong to no module (D12), and such flags of global hooks (E16), each in a sentence. They are
+// accepted, because the ConfigMap may be edited before the directory of the module comes.
+func (s Schemas) Unknown(doc values.Document) (found []string) {
+	look := func(who string, keys iter.Seq[string]) {
+		for _, key := range slices.Sorted(keys) {
+			if text := s.NoModule(key); text != "" && len(found) < maxUnknown {
+				found = append(found, fmt.Sprintf("%s has %s, but there is %s", who, key, text))
+			}
 		}
 	}
-	return key
+	look("the ConfigMap", maps.Keys(doc.Sections))
+	look("the ConfigMap", maps.Keys(doc.Flags))
+	look("the ConfigMap", maps.Keys(doc.Maintenance))
+	look("the Secret with values", maps.Keys(doc.Secrets))
+	look("a global hook", maps.Keys(s.Enabling.Dynamic))
+	return found
 }
 
-// Misplaced returns the paths of the values that a schema marks as secrets while they are in the
-// ConfigMap (D41).
-func (s Schemas) Misplaced(doc values.Document) []string {
-	var paths []string
-	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
-		paths = append(paths, s.Section(key, doc).Secrets().Misplaced()...)
+// NoModule says that a key, of a section or a flag, belongs to no module, and which was probably meant; empty if it does.
+func (s Schemas) NoModule(key string) string {
+	owner := strings.TrimSuffix(strings.TrimSuffix(key, values.FlagKey("")), values.MaintenanceKey(""))
+	if _, ok := s.Sections[owner]; ok {
+		return ""
 	}
-	return paths
+	var names []string
+	for known := range s.Sections {
+		names = append(names, values.NameOf(known))
+	}
+	slices.Sort(names)
+	name := values.NameOf(owner)
+	return strings.TrimSuffix("no module "+name+"; "+values.DidYouMean(name, names, ""), "; ")
 }
 
 // WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key.

@@ -3,9 +3,11 @@ package plan
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 
 	"addon-operator/addons"
+	"addon-operator/messages"
 	"addon-operator/values"
 )
 
@@ -36,27 +38,37 @@ func parsed(t *testing.T, config, secret map[string]string) values.Document {
 func TestChange(t *testing.T) {
 	before := map[string]string{"global": "a: 1\nb: 2", "dns": "replicas: 1", "dnsEnabled": "true"}
 	for name, c := range map[string]struct {
-		set    map[string]string
-		secret map[string]string
-		want   Change
+		set       map[string]string
+		secret    map[string]string
+		keys      []string
+		global    bool
+		modules   []string
+		flags     bool
+		wantCause string
 	}{
 		"a comment":        {set: map[string]string{"global": "# of mine\nb: 2\na: 1"}},
-		"global":           {set: map[string]string{"global": "a: 2\nb: 2"}, want: Change{Keys: []string{"global"}, Global: true}},
-		"a module":         {set: map[string]string{"webServer": "a: 2"}, want: Change{Keys: []string{"webServer"}, Modules: []string{"web-server"}}},
-		"a secret":         {secret: map[string]string{"dns": "key: x"}, want: Change{Keys: []string{"dns"}, Modules: []string{"dns"}}},
-		"a flag":           {set: map[string]string{"dnsEnabled": "false"}, want: Change{Flags: true}},
-		"maintenance":      {set: map[string]string{"dnsMaintenance": "NoResourceReconciliation"}, want: Change{Maintenance: true}},
+		"global":           {set: map[string]string{"global": "a: 2\nb: 2"}, keys: []string{"global"}, global: true, wantCause: "global.a in ConfigMap"},
+		"a module":         {set: map[string]string{"webServer": "a: 2"}, keys: []string{"webServer"}, modules: []string{"web-server"}, wantCause: "webServer.a in ConfigMap"},
+		"a secret":         {secret: map[string]string{"dns": "key: x"}, keys: []string{"dns"}, modules: []string{"dns"}, wantCause: "dns.key in Secret"},
+		"the same value":   {secret: map[string]string{"dns": "replicas: 1"}, keys: []string{"dns"}, modules: []string{"dns"}, wantCause: "dns in Secret"},
+		"a flag":           {set: map[string]string{"dnsEnabled": "false"}, keys: []string{"dnsEnabled"}, flags: true, wantCause: "dnsEnabled in ConfigMap"},
+		"maintenance":      {set: map[string]string{"dnsMaintenance": "NoResourceReconciliation"}, keys: []string{"dnsMaintenance"}, wantCause: "dnsMaintenance in ConfigMap"},
 		"not of a module":  {set: map[string]string{"other": "a: 1"}},
-		"several sections": {set: map[string]string{"webServer": "a: 2", "dns": "replicas: 2"}, want: Change{Keys: []string{"dns", "webServer"}, Modules: []string{"dns", "web-server"}}},
+		"several sections": {set: map[string]string{"webServer": "a: 2", "dns": "replicas: 2"}, keys: []string{"dns", "webServer"}, modules: []string{"dns", "web-server"}, wantCause: "dns.replicas, webServer.a in ConfigMap"},
 	} {
 		after := maps.Clone(before)
 		maps.Copy(after, c.set)
-		got := schemas(t).Change(parsed(t, before, nil), parsed(t, after, c.secret))
-		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		doc := parsed(t, after, c.secret)
+		keys, got := schemas(t).Change(parsed(t, before, nil), doc)
+		want := messages.ConfigChanged{
+			Global: c.global, Modules: c.modules, Flags: doc.Flags, FlagsChanged: c.flags, Maintenance: doc.Maintenance,
+			Cause: messages.Cause{Activation: messages.ByConfigMap, Detail: c.wantCause},
 		}
-		if want := !reflect.DeepEqual(c.want, Change{}); got.Any() != want {
-			t.Errorf("%s: Any is %v", name, got.Any())
+		if len(keys) == 0 {
+			got.Cause.Detail = ""
+		}
+		if !slices.Equal(keys, c.keys) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %q, %+v, want %q, %+v", name, keys, got, c.keys, want)
 		}
 	}
 }

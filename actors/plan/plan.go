@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,6 +19,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
 	"addon-operator/hooks"
+	"addon-operator/messages"
 	"addon-operator/values"
 )
 
@@ -49,34 +48,29 @@ type Known struct {
 	// Reload is what is known of the next reload. Make fills in which modules are enabled or under
 	// maintenance.
 	Reload Reload
-	// Config is the content of the ConfigMap that is in force.
-	Config map[string]string
-	// Sections are those of all modules and of global, by key; none is nil. They include the Secret
-	// and what hooks have set. Make exchanges the part of the ConfigMap.
+	// Config and Secret are the contents of the ConfigMap and of the Secret with values that are in force.
+	Config, Secret map[string]string
+	// Sections are those of all modules and of global, by key; none is nil. They include
+	// what hooks have set. Make exchanges the parts of ConfigMap and Secret.
 	Sections map[string]*values.Section
 	Enabling Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
-	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a
-	// chart that the ConfigMap in force switches on.
-	Running func(m addons.Module) bool
-	// HookValues is what is known of the values that hooks of a module set, by module: empty for a
-	// module without hooks. A module that is not in it has run no hooks yet; GlobalHooksRan says
-	// the same of global hooks.
-	HookValues     map[string]string
-	GlobalHooksRan bool
-	Notes          []string // what the plan cannot know
+	// Running are the modules that would not have to be started.
+	Running map[string]bool
+	// HooksRan are the owners whose hooks have run: the values that they set are known.
+	HooksRan map[string]bool
+	Notes    []string // what the plan cannot know
 }
 
 // planner makes one plan. Make fills it step by step; when the first complete begins, nothing in it
 // changes any more, so that several may read it.
 type planner struct {
 	Known
-	secrets bool            // hide nothing
-	config  values.Document // the ConfigMap that the plan is made with
-	hider   *values.Hider   // of the secrets in the values
-	// globalUnknown: there are global hooks, and none has run.
-	globalUnknown bool
+	Request
+	// hider hides the secrets in the values, unless all is shown. Every text that quotes values, charts or
+	// the output of scripts goes through it: notes, reasons and errors.
+	hider *values.Hider
 }
 
 // Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way
@@ -85,28 +79,23 @@ type planner struct {
 // the others. Errors are those that concern all modules, for example of an enabled script, or the
 // end of ctx.
 func Make(ctx context.Context, known Known, request Request) (Plan, error) {
-	p := &planner{Known: known, secrets: request.Secrets}
-	p.HookValues = maps.Clone(p.HookValues) // lookForHooks adds to it
-	if err := p.lookForHooks(); err != nil {
-		return Plan{}, err
+	p := &planner{Known: known, Request: request}
+	doc, err := p.propose()
+	if err != nil {
+		return Plan{Refused: err.Error(), Modules: []Module{}}, nil
 	}
-	if refused := p.propose(p.choose(request.Proposed)); refused != "" {
-		return Plan{Refused: refused, Modules: []Module{}}, nil
-	}
-	if p.Helm == nil { // after propose: a ConfigMap can be checked without Helm
-		return Plan{}, errors.New("this operator cannot make plans: it runs without Helm")
+	if p.unknown(messages.GlobalHooks, values.GlobalKey) {
+		p.Notes = append(p.Notes, "global hooks were not run: values and flags that they would set are unknown")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return p.Script(ctx, Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
 	}
-	enabled, verdicts, err := Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
+	enabled, verdicts, err := Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, doc.Flags, script)
 	if err != nil {
-		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
+		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hider.Text(err.Error()))
 	}
-	p.config.Maintenance = WithSuspended(p.config.Maintenance, p.Suspended)
-	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, p.config.Maintenance
-	steps := p.Reload.Steps()
-	plan := Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
+	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, WithSuspended(doc.Maintenance, p.Suspended)
+	plan := Plan{Notes: p.Notes, Modules: p.modules(p.Reload.Steps(), verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
 	for i := range plan.Modules {
@@ -123,63 +112,34 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	return plan, nil
 }
 
-// choose returns the data of the ConfigMap that is planned with. Hooks write into the ConfigMap of
-// the cluster, so keys that a proposed one lacks may be theirs, and a note says so.
-func (p *planner) choose(proposed map[string]string) map[string]string {
-	if proposed == nil {
-		return p.Config
+// propose gives every section its parts of ConfigMap and Secret. The error says why the operator would refuse
+// them. It also sets hider to the secrets of the sections as they are then.
+func (p *planner) propose() (values.Document, error) {
+	data := p.Config
+	if p.Proposed != nil {
+		data = p.Proposed
 	}
-	missing := maps.Clone(p.Config)
-	maps.DeleteFunc(missing, func(key, _ string) bool { _, ok := proposed[key]; return ok })
-	if len(missing) > 0 {
-		p.Notes = append(p.Notes, "the ConfigMap in the cluster has keys that the proposed one lacks, and hooks may have written some of them: "+strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
-	}
-	return proposed
-}
-
-// propose gives every section its part of a ConfigMap. refused says why the operator would refuse
-// it, empty if it would not. It also sets config, and hider to the secrets of the sections as they
-// are then.
-func (p *planner) propose(data map[string]string) (refused string) {
-	doc, err := Parse(data, nil)
+	schemas := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
+	doc, err := schemas.Check(data, p.Secret)
 	if err != nil {
-		return err.Error()
+		return doc, err
 	}
-	doc.Secrets = map[string]any{} // the sections have them already; both are checked together (D40)
-	for key, section := range p.Sections {
-		if secret := section.Stored().Secret; secret != nil {
-			doc.Secrets[key] = secret
-		}
-	}
-	rules := Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
-	if err := rules.CheckDocument(doc); err != nil {
-		return err.Error()
-	}
-	p.config = doc
-	sections := make(map[string]*values.Section, len(p.Sections))
-	for key, section := range p.Sections {
-		next, err := Stored(section, doc, values.Origin{}, values.Origin{})
-		if err != nil { // of a disabled module, whose values are not checked (D37); its old ones are not used
-			next = section
-		}
-		sections[key] = next
-	}
-	p.Sections = sections
+	p.Sections = map[string]*values.Section{}
 	var secrets []string
-	for _, section := range sections {
-		secrets = append(secrets, section.Secrets().Texts()...)
+	for key := range schemas.Sections {
+		p.Sections[key] = schemas.Section(key, doc)
+		if !p.Secrets {
+			secrets = append(secrets, p.Sections[key].Secrets().Texts()...)
+		}
 	}
 	p.hider = values.NewHider(secrets)
-	return ""
+	return doc, nil
 }
 
-// hide returns a text as the person who asked may see it. Every text that quotes values, charts or
-// the output of scripts goes through it: notes, reasons and errors.
-func (p *planner) hide(text string) string {
-	if p.secrets {
-		return text
-	}
-	return p.hider.Text(text)
+// unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It looks
+// for files only: asking them for --config would run programs.
+func (p *planner) unknown(owner, key string) bool {
+	return !p.HooksRan[owner] && !Hookless(p.Reload.Tree.Global, p.Reload.Tree.Modules, key)
 }
 
 // modules are the modules of a plan in the order in which their turn comes: runs, deletes, purges
@@ -188,48 +148,37 @@ func (p *planner) hide(text string) string {
 func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 	plans := []Module{}
 	for _, name := range steps.Run {
-		m := p.Reload.Tree.Module(name)
-		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
+		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source}
+		if p.unknown(name, p.Reload.Tree.Module(name).Key) {
+			plan.HookValues = HookValuesUnknown
+		}
 		switch {
 		case p.Suspended[name]:
 			plan.Step, plan.Why = StepKeep, plan.Why+butSuspended
-		case !p.runs(*m):
+		case !p.Running[name]:
 			plan.Step = StepStart
 		}
 		plans = append(plans, plan)
 	}
-	disabled := func(name string) string {
-		v, ok := verdicts[name]
-		if !ok {
-			return "there is no module directory"
-		}
-		return strings.TrimSuffix("disabled by "+v.Source+": "+p.hide(v.Reason), ": ")
-	}
-	add := func(names []string, step, but string) {
-		for _, name := range names {
-			why := disabled(name) + but
-			if step == StepKeep && p.Suspended[name] {
-				why = disabled(name) + butSuspended
+	for _, off := range []struct {
+		names     []string
+		step, but string
+	}{
+		{steps.Delete, StepStop, ""}, {steps.Purge, StepPurge, ""},
+		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy}, {steps.Keep, StepKeep, ", but under maintenance"},
+	} {
+		for _, name := range off.names {
+			why, but := "there is no module directory", off.but
+			if v, ok := verdicts[name]; ok {
+				why = strings.TrimSuffix("disabled by "+v.Source+": "+p.hider.Text(v.Reason), ": ")
 			}
-			plans = append(plans, Module{Module: name, Step: step, Why: why})
+			if off.step == StepKeep && p.Suspended[name] {
+				but = butSuspended
+			}
+			plans = append(plans, Module{Module: name, Step: off.step, Why: why + but})
 		}
 	}
-	add(steps.Delete, StepStop, "")
-	add(steps.Purge, StepPurge, "")
-	add(steps.Held, StepKeep, ", but its purge is held back: "+steps.HeldWhy)
-	add(steps.Keep, StepKeep, ", but under maintenance")
 	return plans
-}
-
-// runs reports whether a module would not have to be started. Without an operator that knows, a
-// release proves it. A module without a chart leaves no trace in the cluster, so its flag in the
-// ConfigMap that is in force decides; enabled scripts and flags of hooks are unknown.
-func (p *planner) runs(m addons.Module) bool {
-	if p.Running != nil {
-		return p.Running(m)
-	}
-	before, _ := values.ParseConfigMap(p.Config) // one that is refused has enabled nothing
-	return p.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && SwitchedOn(m, nil, before.Flags).Enabled
 }
 
 // butSuspended is why a module is kept as it is.
@@ -255,17 +204,14 @@ func (p *planner) complete(ctx context.Context, step *Module) {
 // planRun goes the way of a run up to Helm: maintenance, CRDs, the check for Helm (D36). Hooks are
 // left out, so what they would still set is missing; the step says so.
 func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
-	if Maintained(m, p.config.Maintenance) != "" {
+	if Maintained(m, p.Reload.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
 		return
 	}
 	if !charts.Exists(m.Dir) {
 		return
 	}
-	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 && step.Step == StepStart {
-		step.Notes = append(step.Notes, "its CRDs would be installed first")
-	}
-	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
+	if !p.validForHelm(step, values.GlobalKey, p.unknown(messages.GlobalHooks, values.GlobalKey)) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
 		return
 	}
 	chart := HelmModule(m, p.merged(m))
@@ -302,9 +248,9 @@ func (p *planner) validForHelm(step *Module, key string, incomplete bool) bool {
 	case err == nil:
 		return true
 	case incomplete:
-		step.Unknown = p.hide(err.Error())
+		step.Unknown = p.hider.Text(err.Error())
 	default:
-		step.Error = p.hide(fmt.Sprintf("values for helm: %v", err))
+		step.Error = p.hider.Text(fmt.Sprintf("values for helm: %v", err))
 	}
 	return false
 }
@@ -320,10 +266,10 @@ func (p *planner) merged(m addons.Module) map[string]any {
 func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	switch {
 	case helm.IsAway(err): // what was found until then would not be done
-		step.Unknown = p.hide(err.Error())
+		step.Unknown = p.hider.Text(err.Error())
 		return
 	case err != nil:
-		step.Error = p.hide(err.Error())
+		step.Error = p.hider.Text(err.Error())
 	}
 	step.Release, step.Reason = string(would.Action), would.Reason
 	if h := would.Held; h != nil {
@@ -339,7 +285,7 @@ func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	}
 	for _, c := range would.Changes {
 		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
-		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
+		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.Secrets)}
 		if c.Verb == helm.Changed {
 			object.Fields = c.Paths()
 		}
@@ -363,34 +309,6 @@ func handOver(modules []Module) {
 	}
 }
 
-// lookForHooks notes whose values are not known because hooks have not run. It looks for files
-// only: asking them for --config would run programs, and whether a hook sets values is unknown
-// anyway.
-func (p *planner) lookForHooks() error {
-	if !p.GlobalHooksRan {
-		global, _, err := hooks.Find(p.Reload.Tree.Global.HooksDir, "", hooks.Global)
-		if err != nil {
-			return err
-		}
-		if p.globalUnknown = len(global) > 0; p.globalUnknown {
-			p.Notes = append(p.Notes, fmt.Sprintf("global hooks were not run (%d): values and flags that they would set are unknown", len(global)))
-		}
-	}
-	for _, m := range p.Reload.Tree.Modules {
-		if _, known := p.HookValues[m.Name]; known {
-			continue
-		}
-		files, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
-		if err != nil {
-			return err
-		}
-		if len(files) > 0 {
-			p.HookValues[m.Name] = HookValuesUnknown
-		}
-	}
-	return nil
-}
-
 // Renderer renders charts, and reads records of releases. It changes nothing. Package helm implements it.
 type Renderer interface {
 	// Show returns the documents in the order in which Helm applies them, Helm hooks last. One that
@@ -404,7 +322,8 @@ type Renderer interface {
 // Render renders the chart of a module with the values in m, and compares it with the deployed
 // release, or with the revision request.Since, if that is asked. Helm hooks are rendered but not
 // compared: they are no part of the release (H14). With an error the result has what was rendered
-// until then, hidden as far as the request asks.
+// until then, hidden as far as the request asks. A document that cannot be read cannot be masked, so its text is shown only
+// with request.Broken and request.Secrets together.
 func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request RenderRequest) (Rendered, error) {
 	if !charts.Exists(m.Dir) {
 		return Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
@@ -413,15 +332,30 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	if err != nil {
 		return Rendered{}, fmt.Errorf("render: %w", err)
 	}
-	mask := hider.Object
 	rendered := Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
-		shown, objects, err := showDocument(d, request, mask)
-		fmt.Fprintf(&text, "---\n# Source: %s\n%s", d.Source, shown)
-		rendered.Objects = append(rendered.Objects, objects...)
-		errs = append(errs, err)
+		fmt.Fprintf(&text, "---\n# Source: %s\n", d.Source)
+		switch {
+		case d.Err != nil && !request.Broken:
+			errs = append(errs, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err))
+		case d.Err != nil && !request.Secrets:
+			fmt.Fprintf(&text, "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# %v\n", d.Err)
+		case request.Secrets:
+			text.WriteString(d.Text)
+		}
+		for i, object := range d.Objects { // of one that cannot be read there are none
+			if !request.Secrets { // they are written again; comments and the order of keys are lost thereby
+				object = hider.Object(object)
+				written, err := yaml.Marshal(object)
+				if errs = append(errs, err); i > 0 {
+					text.WriteString("---\n")
+				}
+				text.Write(written)
+			}
+			rendered.Objects = append(rendered.Objects, object)
+		}
 	}
 	rendered.Text = text.String()
 	// A document that cannot be read has no objects; a difference without them would show them as
@@ -439,57 +373,23 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 			now = append(now, d.Objects...)
 		}
 	}
-	rendered.Revision = revision
+	mask := hider.Object
 	if request.Secrets {
 		mask = nil
 	}
-	rendered.Changes = differences(deployed, now, mask)
+	rendered.Revision, rendered.Changes = revision, differences(deployed, now, mask)
 	return rendered, nil
-}
-
-// showDocument returns a document as the person who asked may see it: as text, and the same as objects
-// for JSON. It hides secrets by writing its objects again after masking; comments and
-// the order of keys are lost thereby. With request.Secrets the text is that of the chart. A
-// document that cannot be read cannot be masked, so its text is shown only with request.Broken and
-// request.Secrets together.
-func showDocument(d helm.Document, request RenderRequest, mask func(map[string]any) map[string]any) (text string, objects []any, err error) {
-	switch {
-	case d.Err != nil && request.Broken && request.Secrets:
-		return d.Text, nil, nil
-	case d.Err != nil && request.Broken:
-		return "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# " + d.Err.Error() + "\n", nil, nil
-	case d.Err != nil:
-		return "", nil, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err)
-	}
-	for i, object := range d.Objects {
-		if !request.Secrets {
-			object = mask(object)
-		}
-		objects = append(objects, object)
-		written, err := yaml.Marshal(object)
-		if err != nil {
-			return text, objects, fmt.Errorf("%s: %w", d.Source, err)
-		}
-		if i > 0 {
-			text += "---\n"
-		}
-		text += string(written)
-	}
-	if request.Secrets {
-		text = d.Text
-	}
-	return text, objects, nil
 }
 
 // differences returns what differs between the objects of two renders, sorted by name. Objects are
 // compared as they are and masked afterwards, so that a changed secret is a difference: it is hidden on both
 // sides, also where only one of them looks like one, and it is said that it differs. A nil mask shows secrets. The result
 // is never nil: nil in Rendered.Changes means that no difference was asked for.
-func differences(before, after []map[string]any, mask func(map[string]any) map[string]any) []ObjectDiff {
+func differences(before, after []map[string]any, mask func(map[string]any) map[string]any) []Object {
 	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
-	changes := []ObjectDiff{}
+	changes := []Object{}
 	sorted := slices.SortedFunc(maps.Keys(names), func(a, b manifest.Object) int {
 		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.GVK.Group, b.GVK.Group))
 	})
@@ -510,7 +410,7 @@ func differences(before, after []map[string]any, mask func(map[string]any) map[s
 		}
 		// An empty text means that only masked values differ: equal objects do not get here.
 		diff := cmp.Or(manifest.Unified(was, is, "deployed", "now"), "only masked values differ; use show-secrets to show them\n")
-		changes = append(changes, ObjectDiff{Object: name.String(), Action: action, Diff: diff})
+		changes = append(changes, Object{Object: name.String(), Verb: action, Diff: diff})
 	}
 	return changes
 }

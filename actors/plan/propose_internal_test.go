@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"addon-operator/addons"
-	"addon-operator/values"
 )
 
 // D40: ConfigMap and Secret are validated together, also in a plan.
@@ -32,17 +31,18 @@ func TestPlanChecksConfigMapWithTheSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &planner{Known: Known{Reload: Reload{Tree: tree}, Sections: sections}}
-	if refused := p.propose(nil); refused == "" {
+	refused := func(config, secret map[string]string) error {
+		_, err := (&planner{Known: Known{Reload: Reload{Tree: tree}, Sections: sections, Config: config, Secret: secret}}).propose()
+		return err
+	}
+	if refused(nil, nil) == nil {
 		t.Error("a password that is missing is accepted")
 	}
-	if sections["web"], err = sections["web"].WithStored(nil, map[string]any{"password": "x"}, values.Origin{}, values.Origin{}); err != nil {
-		t.Fatal(err)
+	secret := map[string]string{"web": "password: x\n"}
+	if err := refused(nil, secret); err != nil {
+		t.Error(err)
 	}
-	if refused := p.propose(nil); refused != "" {
-		t.Error(refused)
-	}
-	if refused := p.propose(map[string]string{"web": "password: 1\n"}); refused != "" { // the Secret is above it
-		t.Error(refused)
+	if err := refused(map[string]string{"web": "password: 1\n"}, secret); err != nil { // the Secret is above it
+		t.Error(err)
 	}
 }

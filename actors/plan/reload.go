@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"addon-operator/addons"
@@ -48,17 +47,7 @@ type Reload struct {
 }
 
 // Steps decides what to do with each module and release.
-func (r Reload) Steps() Steps {
-	steps := r.modules()
-	if r.AllowPurge {
-		return steps
-	}
-	releases := len(r.Deployed)
-	if r.Deployed[r.Ignored] {
-		releases--
-	}
-	return r.Purges.holdBack(steps, r.forgotten, releases, r.lost(steps))
-}
+func (r Reload) Steps() Steps { return r.holdBack(r.modules()) }
 
 // lost says what shows that files were lost, and not removed on purpose; "" for nothing.
 func (r Reload) lost(s Steps) string {
@@ -323,29 +312,32 @@ type Purges struct {
 //
 // What was held back stays held back when only the reason is gone: while a volume comes back
 // directory by directory, the last ones must not go.
-func (g Purges) holdBack(s Steps, forgotten func(module string) bool, releases int, lost string) Steps {
+func (r Reload) holdBack(s Steps) Steps {
 	pending := slices.Clone(s.Purge)
 	for _, module := range s.Delete {
-		if forgotten(module) {
+		if r.forgotten(module) {
 			pending = append(pending, module)
 		}
 	}
-	pending = slices.DeleteFunc(pending, func(name string) bool { return g.Allowed[name] })
+	pending = slices.DeleteFunc(pending, func(name string) bool { return r.MayDeleteData(name) })
 	slices.Sort(pending)
-	why, n := "", len(pending)
-	switch { // it looks like a mistake
+	why, n, releases := "", len(pending), len(r.Deployed)
+	if r.Deployed[r.Ignored] {
+		releases--
+	}
+	switch lost := r.lost(s); { // it looks like a mistake
 	case n == 0:
 	case lost != "":
 		why = lost
 	case n > 1 && n*100 > purgeShare*releases:
 		why = fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, purgeShare)
-	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
+	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(r.Purges.Held, name) }):
 		why = "not all of them are back since it was held back"
 	}
 	if why == "" {
 		return s
 	}
-	if g.Confirmed == Confirmation(pending) {
+	if r.Purges.Confirmed == Confirmation(pending) {
 		s.Confirmed = pending
 		return s
 	}
@@ -360,79 +352,4 @@ func Confirmation(releases []string) string {
 	const digits = 12
 	sum := sha256.Sum256([]byte(strings.Join(releases, "\n")))
 	return hex.EncodeToString(sum[:])[:digits]
-}
-
-// Warning is what people should know of a content that is accepted, as text and attributes of the
-// log: whoever decides does not log, because a plan or a check shows the same in another way.
-type Warning struct {
-	Text  string
-	Attrs []any
-	// Public is a sentence for everybody.
-	Public string
-}
-
-// UnknownKeys name the keys of ConfigMap and Secret that belong to no module (D12); those in before
-// were named already. Such a key is accepted, because the ConfigMap may be edited before the
-// directory of the module comes.
-func UnknownKeys(doc, before values.Document, sections map[string]*values.Section) []Warning {
-	var keys, flags, modes []string // what is known, for each kind of key
-	for _, key := range slices.Sorted(maps.Keys(sections)) {
-		keys, flags, modes = append(keys, key), append(flags, values.FlagKey(key)), append(modes, values.MaintenanceKey(key))
-	}
-	return slices.Concat(
-		unknown("the ConfigMap has values for a module that does not exist; they are ignored", doc.Sections, before.Sections, keys),
-		unknown("the Secret has values for a module that does not exist; they are ignored", doc.Secrets, before.Secrets, keys),
-		unknown("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", doc.Maintenance, before.Maintenance, modes),
-		unknown("the ConfigMap has a flag for a module that does not exist; it is ignored", doc.Flags, before.Flags, flags),
-	)
-}
-
-// UnknownKey says that a key belongs to no module, as the warnings about it do; empty if it does.
-func UnknownKey(key string, sections map[string]*values.Section) string {
-	owner := strings.TrimSuffix(strings.TrimSuffix(key, values.FlagKey("")), values.MaintenanceKey(""))
-	doc := values.Document{Sections: map[string]any{owner: nil}}
-	for _, warning := range UnknownKeys(doc, values.Document{}, sections) {
-		return warning.Public
-	}
-	return ""
-}
-
-// UnknownFlags name the flags of global hooks that belong to no module (E16); by is the hook of
-// each. Those in before were named already. set is bounded: the flags of a patch are.
-func UnknownFlags(set map[string]bool, by map[string]string, before map[string]bool, sections map[string]*values.Section) (warnings []Warning) {
-	var known []string
-	for key := range sections {
-		known = append(known, values.FlagKey(key))
-	}
-	slices.Sort(known)
-	for _, w := range unknown("a global hook has set a flag for a module that does not exist; it is ignored", set, before, known) {
-		// With the attribute err the log repeats it at growing intervals: a hook may set it and take it back again and again.
-		key, _ := w.Attrs[1].(string)
-		w.Attrs = append([]any{"hook", by[key], "err", "the flag is " + key}, w.Attrs[2:]...)
-		warnings = append(warnings, w)
-	}
-	return warnings
-}
-
-// maxUnknown is how many unknown keys of one edit are named. The ConfigMap may have thousands, and
-// each is a line of the log.
-const maxUnknown = 100
-
-// unknown names the keys that are new and not known, in the order of keys, with the one that was
-// probably meant.
-func unknown[V any](text string, now, before map[string]V, known []string) (warnings []Warning) {
-	for _, key := range slices.Sorted(maps.Keys(now)) {
-		if _, told := before[key]; told || slices.Contains(known, key) {
-			continue
-		}
-		if len(warnings) == maxUnknown {
-			return append(warnings, Warning{Text: text, Attrs: []any{"key", "there are more than " + strconv.Itoa(maxUnknown)}})
-		}
-		about, public := []any{"key", key}, "no module "+values.NameOf(key)
-		if meant := values.Nearest(key, known); meant != "" {
-			about, public = append(about, "didYouMean", meant), public+"; did you mean "+values.NameOf(meant)+"?"
-		}
-		warnings = append(warnings, Warning{text, about, public})
-	}
-	return warnings
 }

@@ -229,8 +229,8 @@ func TestHoldBack(t *testing.T) {
 			if c.confirmed {
 				want.Confirmed = sorted
 			}
-			ordered := func(string) bool { return false }
-			got := c.known.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge}, ordered, c.releases, (Reload{Tree: &addons.Tree{Empty: c.empty}}).lost(Steps{}))
+			r := Reload{Tree: &addons.Tree{Empty: c.empty}, Purges: c.known, Deployed: set(many(c.releases)...)}
+			got := r.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge})
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

@@ -33,7 +33,7 @@ func TestDiffOfRenders(t *testing.T) {
 	mask := (*values.Hider)(nil).Object
 	changes := differences(before, after, mask)
 	for _, c := range changes {
-		got = append(got, c.Object+" "+c.Action)
+		got = append(got, c.Object+" "+c.Verb)
 		if strings.Contains(c.Diff, "s3cret") {
 			t.Errorf("%s shows a secret:\n%s", c.Object, c.Diff)
 		}
@@ -88,11 +88,11 @@ func TestDifferenceKnowsGroups(t *testing.T) {
 		return objectsOf(t, "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {x: "+core+"}}", "{apiVersion: other.io/v1, kind: Service, metadata: {name: a}, spec: {x: "+other+"}}")
 	}
 	changes := differences(both("1", "1"), both("2", "1"), nil)
-	if len(changes) != 1 || changes[0].Object != "Service a" || changes[0].Action != "changed" {
+	if len(changes) != 1 || changes[0].Object != "Service a" || changes[0].Verb != "changed" {
 		t.Errorf("%+v", changes)
 	}
 	raised := objectsOf(t, "{apiVersion: other.io/v2, kind: Service, metadata: {name: a}, spec: {x: 1}}")
-	if changes := differences(both("1", "1")[1:], raised, nil); len(changes) != 1 || changes[0].Action != "changed" {
+	if changes := differences(both("1", "1")[1:], raised, nil); len(changes) != 1 || changes[0].Verb != "changed" {
 		t.Errorf("another version: %+v", changes)
 	}
 }

@@ -25,7 +25,9 @@ type Plan struct {
 	// Notes say what the plan could not know.
 	Notes   []string `json:"notes,omitempty"`
 	Modules []Module `json:"modules"`
-	Summary Summary  `json:"summary"`
+	// Summary counts the modules, each once: "start", "upgrade", "stop", "purge", "keep", "adopt", "unchanged", "failing",
+	// "unknown"; and "objectsToCreate", "objectsToChange", "objectsToDelete".
+	Summary map[string]int `json:"summary"`
 }
 
 // The steps of a module in a plan.
@@ -51,8 +53,7 @@ type Module struct {
 	// Reason why; both are empty without a chart.
 	Release string `json:"release,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// HookValues: values that hooks set are "unknown", because its hooks have not run;
-	// "remembered" from their last runs; empty when there are no hooks.
+	// HookValues: values that hooks set are "unknown", because its hooks have not run.
 	HookValues string `json:"hookValues,omitempty"`
 	// Notes say what else would happen, or could not be tried.
 	Notes   []string `json:"notes,omitempty"`
@@ -66,16 +67,13 @@ type Module struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// What is known of the values that hooks set.
-const (
-	HookValuesUnknown    = "unknown"
-	HookValuesRemembered = "remembered"
-)
+// HookValuesUnknown is Module.HookValues of a module whose hooks have not run.
+const HookValuesUnknown = "unknown"
 
-// Object is what would happen to one object.
+// Object is what would happen to one object, or how it differs from the deployed release.
 type Object struct {
-	Object string `json:"object"`
-	Verb   string `json:"verb"` // create, change, delete
+	Object string `json:"object"` // "Kind namespace/name"
+	Verb   string `json:"verb"`   // create, change, delete; in a render added, changed, removed
 	Note   string `json:"note,omitempty"`
 	// Fields are the paths that change, empty for objects that come or go.
 	Fields []string `json:"fields,omitempty"`
@@ -83,33 +81,26 @@ type Object struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// Summary counts.
-type Summary struct {
-	Start     int `json:"start"`
-	Upgrade   int `json:"upgrade"` // running modules whose release would be installed or upgraded
-	Stop      int `json:"stop"`
-	Purge     int `json:"purge"`
-	Keep      int `json:"keep"`
-	Adopt     int `json:"adopt"` // modules that take over a release of Helm as it is; they may be among those to start
-	Unchanged int `json:"unchanged"`
-	Failing   int `json:"failing"`
-	Unknown   int `json:"unknown"`
-	Create    int `json:"objectsToCreate"`
-	Change    int `json:"objectsToChange"`
-	Delete    int `json:"objectsToDelete"`
+// effect is what happens to a module, and what it counts as in the summary. What fails, or cannot be predicted, is that alone.
+func (m Module) effect() string {
+	switch {
+	case m.Error != "":
+		return "failing"
+	case m.Unknown != "":
+		return "unknown"
+	case m.Release == Adopted: // it takes over a release of Helm as it is
+		return "adopt"
+	case m.Step != StepRun:
+		return m.Step
+	case m.Release != "" && m.Release != "skipped":
+		return "upgrade"
+	}
+	return "unchanged"
 }
 
 // Touches reports whether a module would be touched: started, stopped, or its release
 // changed, as far as that is known.
-func (m Module) Touches() bool {
-	switch m.Step {
-	case StepKeep:
-		return false
-	case StepRun:
-		return m.Release != "" && m.Release != "skipped" || m.Unknown != ""
-	}
-	return true
-}
+func (m Module) Touches() bool { return m.effect() != StepKeep && m.effect() != "unchanged" }
 
 // Changes reports whether anything would be done.
 func (p Plan) Changes() bool {
@@ -118,35 +109,14 @@ func (p Plan) Changes() bool {
 
 // Count fills the summary.
 func (p *Plan) Count() {
-	s := Summary{}
-	steps := map[string]*int{StepStart: &s.Start, StepStop: &s.Stop, StepPurge: &s.Purge, StepKeep: &s.Keep}
-	verbs := map[string]*int{"create": &s.Create, "change": &s.Change, "delete": &s.Delete}
+	p.Summary = map[string]int{}
+	verbs := map[string]string{"create": "objectsToCreate", "change": "objectsToChange", "delete": "objectsToDelete"}
 	for _, m := range p.Modules {
-		if m.Error != "" {
-			s.Failing++
-		}
-		if m.Unknown != "" {
-			s.Unknown++
-		}
-		if m.Release == Adopted {
-			s.Adopt++
-		}
-		switch n := steps[m.Step]; {
-		case n != nil:
-			*n++
-		case m.Unknown != "", m.Release == Adopted:
-		case m.Touches():
-			s.Upgrade++
-		case m.Error == "":
-			s.Unchanged++
-		}
+		p.Summary[m.effect()]++
 		for _, o := range m.Objects {
-			if n := verbs[o.Verb]; n != nil {
-				*n++
-			}
+			p.Summary[verbs[o.Verb]]++
 		}
 	}
-	p.Summary = s
 }
 
 // RenderRequest selects what a render contains.
@@ -170,16 +140,7 @@ type Rendered struct {
 	// Revision is that of the deployed release which Changes compare with; 0: there is none.
 	Revision int `json:"deployedRevision,omitempty"`
 	// Changes are what differs from the deployed release, when that was asked for.
-	Changes []ObjectDiff `json:"changes,omitempty"`
-}
-
-// ObjectDiff is one object that differs from the deployed release.
-type ObjectDiff struct {
-	// Object is "Kind namespace/name"; Action is added, changed or removed.
-	Object string `json:"object"`
-	Action string `json:"action"`
-	// Diff of the YAML of the object in unified form.
-	Diff string `json:"diff"`
+	Changes []Object `json:"changes,omitempty"`
 }
 
 // Text is the plan for people. A line begins with its sign: + for what comes, - for what goes, ~ for
@@ -195,7 +156,7 @@ func (p Plan) Text() string {
 		return t.String()
 	}
 	for _, m := range p.Modules {
-		if m.Touches() || m.Step == StepKeep || m.Error != "" {
+		if m.effect() != "unchanged" {
 			t.line("\n%s", strings.TrimRight(m.Text(), "\n"))
 		}
 	}
@@ -208,7 +169,7 @@ func (p Plan) Outcome() string {
 	switch {
 	case p.Refused != "":
 		return PlanRefused
-	case p.Summary.Failing > 0: // before changes: nobody must go on with this plan
+	case p.Summary["failing"] > 0: // before changes: nobody must go on with this plan
 		return PlanFailing
 	case p.Changes():
 		return PlanChanges
@@ -277,14 +238,8 @@ func (m Module) Text() string {
 // object is an object with its difference, indented, without the two headings that repeat the name.
 func (t *planText) object(o Object) {
 	t.line("    %s", strings.TrimSuffix(fmt.Sprintf("%s %s (%s)", sign(o.Verb), o.Object, o.Note), " ()"))
-	diff := o.Diff
-	for range 2 {
-		if strings.HasPrefix(diff, "--- ") || strings.HasPrefix(diff, "+++ ") {
-			_, diff, _ = strings.Cut(diff, "\n")
-		}
-	}
-	for line := range strings.SplitSeq(diff, "\n") {
-		if line != "" {
+	for line := range strings.SplitSeq(o.Diff, "\n") {
+		if line != "" && !strings.HasPrefix(line, "--- ") && !strings.HasPrefix(line, "+++ ") {
 			t.line("        %s", line)
 		}
 	}
@@ -294,19 +249,18 @@ func (t *planText) object(o Object) {
 // there are some.
 func (t *planText) summary(p Plan) {
 	s := p.Summary
-	// One sentence in place of two lines of zeros.
-	if !p.Changes() && s.Failing+s.Unknown == 0 {
-		t.line("\nNothing would be done. Modules: %d unchanged, %d kept.", s.Unchanged, s.Keep)
+	if !p.Changes() { // one sentence in place of two lines of zeros
+		t.line("\nNothing would be done. Modules: %d unchanged, %d kept.", s["unchanged"], s[StepKeep])
 		return
 	}
-	t.line("\nModules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
-	t.line("Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
-	for _, rare := range []struct {
-		n    int
-		what string
-	}{{s.Adopt, "whose release would be adopted unchanged"}, {s.Unknown, "whose release cannot be predicted"}, {s.Failing, "that would fail"}} {
-		if rare.n > 0 {
-			t.line("Modules %s: %d.", rare.what, rare.n)
+	t.line("\nModules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.",
+		s[StepStart], s["upgrade"], s[StepStop], s[StepPurge], s[StepKeep], s["unchanged"])
+	t.line("Objects: %d to create, %d to change, %d to delete.", s["objectsToCreate"], s["objectsToChange"], s["objectsToDelete"])
+	for _, rare := range [][2]string{
+		{"adopt", "whose release would be adopted unchanged"}, {"unknown", "whose release cannot be predicted"}, {"failing", "that would fail"},
+	} {
+		if n := s[rare[0]]; n > 0 {
+			t.line("Modules %s: %d.", rare[1], n)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ func TestPlanCounts(t *testing.T) {
 	p := plan.Plan{Modules: []plan.Module{
 		{Module: "a", Step: plan.StepRun, Release: "skipped"}, {Module: "b", Step: plan.StepRun}, {Module: "c", Step: plan.StepKeep},
 	}}
-	if p.Count(); p.Changes() || p.Summary != (plan.Summary{Unchanged: 2, Keep: 1}) {
+	if p.Count(); p.Changes() || !maps.Equal(p.Summary, map[string]int{"unchanged": 2, "keep": 1}) {
 		t.Errorf("nothing to do: changes %v, %+v", p.Changes(), p.Summary)
 	}
 	p.Modules = append(p.Modules,
@@ -21,12 +22,15 @@ func TestPlanCounts(t *testing.T) {
 		plan.Module{Module: "g", Step: plan.StepPurge}, plan.Module{Module: "h", Step: plan.StepRun, Error: "no"},
 		plan.Module{Module: "i", Step: plan.StepRun, Unknown: "values"},
 	)
-	want := plan.Summary{Start: 1, Upgrade: 1, Stop: 1, Purge: 1, Keep: 1, Unchanged: 2, Failing: 1, Unknown: 1, Create: 1, Change: 1, Delete: 1}
-	if p.Count(); !p.Changes() || p.Summary != want {
+	want := map[string]int{
+		"start": 1, "upgrade": 1, "stop": 1, "purge": 1, "keep": 1, "unchanged": 2, "failing": 1, "unknown": 1,
+		"objectsToCreate": 1, "objectsToChange": 1, "objectsToDelete": 1,
+	}
+	if p.Count(); !p.Changes() || !maps.Equal(p.Summary, want) {
 		t.Errorf("changes %v, %+v, want %+v", p.Changes(), p.Summary, want)
 	}
 	p.Modules = p.Modules[len(p.Modules)-1:]
-	if p.Count(); !p.Changes() || p.Summary != (plan.Summary{Unknown: 1}) {
+	if p.Count(); !p.Changes() || !maps.Equal(p.Summary, map[string]int{"unknown": 1}) {
 		t.Errorf("what cannot be predicted is no promise that nothing happens: %+v", p.Summary)
 	}
 }

@@ -181,7 +181,7 @@ func (s *session) compare(ctx context.Context, module string, since int) {
 		s.out.show(fact{about: aboutDiff, module: module, text: "the rendered objects have not changed"})
 	}
 	for _, c := range rendered.Changes {
-		s.out.show(fact{about: aboutDiff, module: module, text: c.Object + " is " + c.Action + "\n" + c.Diff})
+		s.out.show(fact{about: aboutDiff, module: module, text: c.Object + " is " + c.Verb + "\n" + c.Diff})
 	}
 }
 

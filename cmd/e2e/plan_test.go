@@ -213,19 +213,20 @@ func TestStartWithLastValidConfig(t *testing.T) {
 
 	h.setConfig(map[string]string{"one": "size: big"})
 	o := h.start(option)
-	o.expect("ERROR", "the operator starts with the last valid values", "Secret "+h.namespace+"/addon-operator-last-valid", "one.size")
+	o.expect("WARN", "the operator starts with the last valid values", "Secret "+h.namespace+"/addon-operator-last-valid")
+	o.expect("ERROR", "the last valid values stay in force until they are fixed", "one.size")
 	o.ready()
-	const refused = "refused since the start"
+	const refused = "ConfigMap and Secret are refused"
 	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, refused) || strings.Contains(body, "one.size") {
 		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
 	}
-	const notice = "ConfigMap and Secret are refused since the start; the last valid values of Secret "
+	const notice = "ConfigMap and Secret are refused; their last valid content stays in force"
 	expectAll(t, o.body("/"), notice)
 	expectAll(t, o.body("/metrics"), "addon_operator_config_values_refused 1\n")
 	if list := o.command("module", "list"); !strings.HasPrefix(list, notice) || !strings.Contains(list, "one.size") {
 		t.Errorf("module list does not begin with it:\n%s", list)
 	}
-	h.awaitEvent("Warning Refused", "has started with the last valid values", "one.size")
+	h.awaitEvent("Warning Refused", "the last valid ones stay in force", "one.size")
 	h.setConfig(map[string]string{"one": "size: 3"})
 	h.awaitConfigMap("one", "size", "3")
 	h.awaitEvent("Normal Accepted", "in force")

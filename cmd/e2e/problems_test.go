@@ -128,7 +128,7 @@ func TestVerdicts(t *testing.T) {
 	h.remove("out/busy")
 	o.ask("wait --timeout 1m", "ready\n")
 	h.awaitConfigMap("fast", "size", "big")
-	if out := o.ask("why fast", "module fast: ready", `because of ConfigMap: fast.password: "***" -> "***", fast.size: "small" -> "big" in ConfigMap`); strings.Contains(out, "other") {
+	if out := o.ask("why fast", "module fast: ready", "because of ConfigMap: fast.password, fast.size in ConfigMap"); strings.Contains(out, "other") {
 		t.Errorf("a secret is shown:\n%s", out)
 	}
 	h.setConfig(map[string]string{"slow": "x: 1", "fast": "# the same\n{size: 'big', password: other}"})

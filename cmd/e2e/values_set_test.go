@@ -120,8 +120,8 @@ func TestUnknownModuleInTheConfigMap(t *testing.T) {
 	o := h.start().ready()
 	const words = "no module twoo; did you mean two?"
 	h.setConfig(map[string]string{"twoo": "a: 1"})
-	o.expect("WARN the ConfigMap has values for a module that does not exist", "key=twoo", "didYouMean=two")
-	h.awaitEvent("Warning UnknownModule", words)
+	o.expect("WARN the values may have mistakes", "the ConfigMap has twoo", words)
+	h.awaitEvent("Warning ValuesWarning", words)
 	o.ask("status", "configuration", words)
 	o.ask("status -o json", words)
 	set := func(want string, args ...string) {
@@ -425,7 +425,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	if got := h.config()["well"]; strings.Contains(got, plantedHook) || !strings.Contains(got, "somebody") || !strings.Contains(got, plantedConfig) {
 		t.Errorf("the ConfigMap is %q", got)
 	}
-	o.expect("are in the ConfigMap", "well.token")
+	o.expect("which more people can read", "well.token")
 	expectAll(t, o.command("values", "explain", "well.made"), "Secret")
 	h.setSecret(map[string]string{"well": "made: " + plantedHook + "\nword: " + plantedLayer + "\n" + others})
 	h.awaitConfigMap("well", "coded", base64.StdEncoding.EncodeToString([]byte(plantedLayer)))

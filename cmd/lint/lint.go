@@ -130,7 +130,8 @@ func (c *checks) load() {
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
-	c.fail(plan.CheckConfigMap(tree, on, nil, slog.New(slog.DiscardHandler)))
+	_, err = plan.CheckConfigMap(tree, on, nil, slog.New(slog.DiscardHandler))
+	c.fail(err)
 	if c.global, err = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...); err != nil || c.refused[values.GlobalKey] {
 		c.global = nil
 		c.found.add(Warning, c.found.roots[0], place{}, "charts, enabled scripts and tests are not checked, because the global values are wrong")

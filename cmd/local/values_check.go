@@ -50,10 +50,10 @@ DIR contains modules, as for lint.`,
 				}
 			}
 			// A tree with errors has what could be read, so the rest is checked all the same.
-			if err := errors.Join(loadErr, err, plan.CheckConfigMap(tree, data, secret, warn), plan.CheckCharts(tree, data, secret), plan.CheckTree(tree)); err != nil {
+			unchecked, valuesErr := plan.CheckConfigMap(tree, data, secret, warn)
+			if err := errors.Join(loadErr, err, valuesErr, plan.CheckTree(tree)); err != nil {
 				return err
 			}
-			unchecked := plan.Unchecked(tree, data)
 			text := fmt.Sprintf("The global values and the values of %s are valid", view.Count(len(tree.Modules)-unchecked, "module"))
 			if unchecked > 0 {
 				text += "; disabled, and not checked: " + view.Count(unchecked, "module")

@@ -252,13 +252,12 @@ type ConfigStatus struct {
 	Revision string `json:"resourceVersion"`
 	// Refused says why a newer content, or the deletion, is not in force.
 	Refused string `json:"refused,omitempty"`
-	// From names where the values in force come from when the operator started with the last
-	// valid ones (P3).
-	From string `json:"lastValidFrom,omitempty"`
-	// Unknown are the keys that belong to no module, each a sentence.
-	Unknown []string `json:"unknown,omitempty"`
+	// Warnings are what may be mistakes in what is in force, each a sentence.
+	Warnings []string `json:"warnings,omitempty"`
 	// Data is the content of the ConfigMap that is in force. It is not changed.
 	Data map[string]string `json:"-"`
+	// Secret is that of the Secret with values, for plans.
+	Secret map[string]string `json:"-"`
 }
 
 // String implements fmt.Stringer.
@@ -271,13 +270,10 @@ func (s ConfigStatus) String() string {
 
 // Notice is the sentence for people while ConfigMap and Secret with values are not in force; empty when they are.
 func (s ConfigStatus) Notice() string {
-	switch {
-	case s.From != "":
-		return fmt.Sprintf("ConfigMap and Secret are refused since the start; the last valid values of %s are in force: %s", s.From, s.Refused)
-	case s.Refused != "":
-		return "ConfigMap and Secret are refused; their last valid content stays in force: " + s.Refused
+	if s.Refused == "" {
+		return ""
 	}
-	return ""
+	return "ConfigMap and Secret are refused; their last valid content stays in force: " + s.Refused
 }
 
 // MonitorsStatus is what monitors publishes about itself.

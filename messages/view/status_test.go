@@ -55,6 +55,10 @@ func TestStatusAsText(t *testing.T) {
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{view.HealerStatus{Objects: 3}, "3 objects"},
+		{view.Leadership{Since: noon}, "standby; no leader since 2026-01-02T12:00:00Z"},
+		{view.Leadership{Leader: "a", Address: "b:1", Since: noon}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
+		{view.Leadership{Leading: true, Since: noon}, "leader since 2026-01-02T12:00:00Z"},
+		{view.Leadership{Leading: true}, "leader"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {
