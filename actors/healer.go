@@ -278,7 +278,6 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: messages.Few(1, names)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	for _, o := range absent {
-		h.program.Metrics.absent.WithLabelValues(module, o.String()).Inc()
 		h.healed(module, r, o)
 	}
 	h.program.Changed.Note(module)

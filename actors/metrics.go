@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"encoding/json"
 	"math"
 	"runtime"
 	"slices"
@@ -34,23 +33,17 @@ type Metrics struct {
 	// Of what concerns all modules. reloadSeconds and reloads grow together, so their quotient is the mean duration.
 	ConfigRefused, DiscoveryFailed, fallbacks                       prometheus.Counter
 	reloadSeconds, reloads, ReloadRestarts, ReloadsPostponed, Loops *prometheus.CounterVec
-	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations. The
-	// names of objects that are absent are labels, in a bounded number: a release has the objects of its chart.
-	runSeconds, helmSeconds                                     *prometheus.SummaryVec
-	operations                                                  *prometheus.HistogramVec
-	runFailed, deleteFailed, absent, Redeployed, DriftCorrected *prometheus.CounterVec
-	oldRunFailed                                                prometheus.Counter
+	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations.
+	runSeconds, helmSeconds                             *prometheus.SummaryVec
+	operations                                          *prometheus.HistogramVec
+	runFailed, deleteFailed, Redeployed, DriftCorrected *prometheus.CounterVec
+	oldRunFailed                                        prometheus.Counter
 	// Of hooks: of modules, and global ones. The old names are those of sums over both (X11).
 	moduleHooks, globalHooks      hookRuns
 	oldHookFailed, oldHookAllowed prometheus.Counter
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
 	// which dashboards use.
-	waited, compactions, Overflows *prometheus.CounterVec
-	actions                        *prometheus.HistogramVec
-	// Of kubernetes bindings. eventSeconds leaves out changes that are held until the Synchronization of their binding has
-	// ended: that wait is the hook's (C40).
-	filterSeconds, eventSeconds *prometheus.SummaryVec
-	missing                     *prometheus.CounterVec
+	waited, Overflows *prometheus.CounterVec
 	// Of the clients of the API server. Paths of requests are no labels: they name objects, whose number has no bound.
 	answers, watchErrors, interrupted *prometheus.CounterVec
 	latency, held                     *prometheus.HistogramVec
@@ -75,7 +68,7 @@ type hookRuns struct {
 // until [Metrics.Watch] names their sources.
 func NewMetrics(prefix string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry(), HookRegistry: prometheus.NewRegistry(), prefix: prefix}
-	m.live = &live{states: map[string]state{}}
+	m.live = m.newLive()
 	m.build = m.gauge("build_info", "1 for the version of the running operator, and of the Go compiler that built it.", "version", "goversion")
 	m.Reports = newReports(m)
 	m.HookRegistry.MustRegister(m.Reports)
@@ -95,14 +88,13 @@ func (m *Metrics) declareModules() {
 	m.reloads = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.ReloadRestarts = m.counter("reload_restarts_total", "Reloads of all modules that were restarted before they had ended.", "activation")
 	m.ReloadsPostponed = m.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because it had been restarted too often.", "activation")
-	m.Loops = m.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, also of corrections of drift that another client undoes; and charts that rendered differently from equal inputs.", "activation")
+	m.Loops = m.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, and charts that rendered differently from equal inputs.", "activation")
 
 	m.runSeconds = m.summary("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.runFailed = m.counter("module_run_errors_total", "Failed module runs.", "module")
 	m.oldRunFailed = m.alias("module_run_errors", m.prefix+"module_run_errors_total")
 	m.deleteFailed = m.counter("module_delete_errors_total", "Failed deletions of modules.", "module")
 	m.DriftCorrected = m.counter("module_drift_corrections_total", "Runs of the module that corrected drift.", "module")
-	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.Redeployed = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	m.helmSeconds = m.summary("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation")
 	m.operations = m.histogram("helm_operation_seconds", "Duration of the steps of the Helm part, of all modules: template, check-upgrade, upgrade (also for installs), fallback.",
@@ -130,18 +122,10 @@ func (m *Metrics) hookRuns(kind string, labels ...string) hookRuns {
 	}
 }
 
-// declareEvents declares what is counted of queues, bindings and requests.
+// declareEvents declares what is counted of queues and requests.
 func (m *Metrics) declareEvents() {
 	m.waited = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
-	m.actions = m.histogram("tasks_queue_action_duration_seconds", "Time that a queue took to add, take or drop tasks.",
-		[]float64{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1}, "queue_name", "queue_action")
-	m.compactions = m.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several triggers at once.", "queue_name", "hook")
 	m.Overflows = m.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced the events of a binding.", "queue_name", "hook")
-
-	watch := []string{"module", "hook", "binding", "queue", "kind"}
-	m.filterSeconds = m.summary("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
-	m.eventSeconds = m.summary("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...)
-	m.missing = m.counter("binding_monitor_missing_total", "Changes of objects that arrived after the watch of their binding was stopped, together with the module.", "binding")
 
 	short := []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}
 	m.answers = m.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code")
@@ -179,8 +163,7 @@ func (m *Metrics) ForgetHook(module, hook string) {
 	}
 }
 
-// Families lists the metrics of the operator by name, also those without a series. Those of
-// [Metrics.Watch] are among them only after it was called.
+// Families lists the metrics of the operator by name, also those without a series.
 func (m *Metrics) Families() []Family {
 	return slices.SortedFunc(slices.Values(m.families), func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 }
@@ -320,14 +303,6 @@ func (m *Metrics) Operated(c messages.Cause, o helm.Operation, began time.Time) 
 	}
 }
 
-// What a queue does, as tasks_queue_action_duration_seconds names it (I2): a task comes to the tail
-// or to the head, or becomes the one in progress.
-const (
-	addLast     = "AddLast"
-	addFirst    = "AddFirst"
-	removeFirst = "RemoveFirst"
-)
-
 // TaskStarted notes that a task has left the line. The pauses between attempts at it do not count
 // as waiting: it is at the head then. The label binding is the first one that the task runs a hook for.
 func (m *Metrics) TaskStarted(t messages.Task) {
@@ -335,35 +310,10 @@ func (m *Metrics) TaskStarted(t messages.Task) {
 	switch w := t.Work.(type) {
 	case messages.RunHook:
 		binding = w.Triggers[0].Context.Binding
-		if len(w.Triggers) > 1 {
-			m.compactions.WithLabelValues(t.Queue, t.Hook()).Inc()
-		}
 	case messages.SynchronizeHook:
 		binding = w.Names[0]
 	}
 	m.waited.WithLabelValues(messages.ModuleOf(t.Owner), t.Hook(), binding, t.Queue).Add(seconds(t.QueuedAt))
-}
-
-// Filter is the filter of a binding, which is timed. The goroutines of its watch call it for each
-// object that arrives, so its series is looked up once, here, and not with each object.
-func (m *Metrics) Filter(key messages.WatchKey, of hooks.KubernetesBinding) func(map[string]any) (json.RawMessage, error) {
-	duration := m.filterSeconds.WithLabelValues(watchLabels(key, of)...)
-	return func(object map[string]any) (json.RawMessage, error) {
-		began := time.Now()
-		defer func() { duration.Observe(seconds(began)) }()
-		return of.Filter.Apply(object)
-	}
-}
-
-// EventMissed counts a change whose watch has ended: it was in the mailbox by then. Nothing is lost.
-// The label names the binding by its place, because its name went with the watch.
-func (m *Metrics) EventMissed(key messages.WatchKey) {
-	m.missing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
-}
-
-// watchLabels are in the order in which declareEvents names them.
-func watchLabels(key messages.WatchKey, b hooks.KubernetesBinding) []string {
-	return []string{messages.ModuleOf(key.Owner), key.Binding.Hook, b.Name, b.Queue, b.Kind}
 }
 
 // Sources are what states are read from. A scrape calls the functions in its own goroutine, several
@@ -378,24 +328,13 @@ type Sources struct {
 	Hanging func() []view.RunningHook
 }
 
-// Watch adds the metrics that are read from the sources. A later call replaces the sources: the
-// metrics may outlive an operator, as in tests that restart it. Calls must not overlap.
+// Watch names the sources of what a scrape reads. A later call replaces them: the
+// metrics may outlive an operator, as in tests that restart it.
 func (m *Metrics) Watch(s Sources) {
 	if s.Leadership == nil { // who is alone leads
 		s.Leadership = func() view.Leadership { return view.Leadership{Leading: true} }
 	}
-	if m.live.sources.Swap(&s) != nil {
-		return // declared and registered by an earlier call
-	}
-	for _, f := range liveFamilies() {
-		kind, value := "gauge", prometheus.GaugeValue
-		if strings.HasSuffix(f.Name, "_total") { // by the naming rules of Prometheus counters, and only they, end so
-			kind, value = "counter", prometheus.CounterValue
-		}
-		whole := m.describe(kind, f.Name, f.Help, f.Labels...)
-		m.live.states[f.Name] = state{prometheus.NewDesc(whole.Name, f.Help, f.Labels, nil), value}
-	}
-	m.Registry.MustRegister(m.live)
+	m.live.sources.Store(&s)
 }
 
 // live are metrics that are made at the moment of a scrape, from what actors publish about
@@ -406,14 +345,29 @@ func (m *Metrics) Watch(s Sources) {
 type live struct {
 	// sources is nil before Watch; later calls replace it while scrapes read.
 	sources atomic.Pointer[Sources]
-	// states are complete before live is registered, so scrapes read them without a lock.
-	states map[string]state
+	states  map[string]*prometheus.Desc
 }
 
-// state is one of these metrics.
-type state struct {
-	*prometheus.Desc
-	kind prometheus.ValueType
+func (m *Metrics) newLive() *live {
+	l := &live{states: map[string]*prometheus.Desc{}}
+	for _, f := range liveFamilies() {
+		kind := "gauge"
+		if valueType(f.Name) == prometheus.CounterValue {
+			kind = "counter"
+		}
+		whole := m.describe(kind, f.Name, f.Help, f.Labels...)
+		l.states[f.Name] = prometheus.NewDesc(whole.Name, f.Help, f.Labels, nil)
+	}
+	m.Registry.MustRegister(l)
+	return l
+}
+
+// valueType is the type of one of these metrics: by the naming rules of Prometheus counters, and only they, end so.
+func valueType(name string) prometheus.ValueType {
+	if strings.HasSuffix(name, "_total") {
+		return prometheus.CounterValue
+	}
+	return prometheus.GaugeValue
 }
 
 // liveFamilies are these metrics, without prefix and type. scrape.emit has values for the labels, in their order.
@@ -422,16 +376,13 @@ func liveFamilies() []Family {
 	watch := labels("module", "hook", "binding", "queue", "kind")
 	return []Family{
 		{Name: "actor_mailbox_length", Help: "Messages waiting in mailboxes.", Labels: labels("actor")},
-		{Name: "actor_restarts_total", Help: "Retries of failed tasks, by the type of the actor. It is always the worker of a task: a crash of any other actor ends the process.", Labels: labels("actor")},
 		{Name: "kube_snapshot_objects", Help: "Objects in the snapshot of a binding.", Labels: watch},
 		{Name: "kube_jq_filter_errors_total", Help: "Objects on which the jqFilter of a binding failed; they have no filterResult.", Labels: watch},
 		{Name: "kube_binding_state", Help: "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", Labels: append(watch, "state")},
-		{Name: "binding_count", Help: "Bindings of a hook.", Labels: labels("module", "hook")},
 		{Name: "hook_hanging_seconds", Help: "How long a hook or an enabled script has been running. Reported after the first minute.", Labels: labels("module", "hook", "binding")},
 		{Name: "tasks_queue_length", Help: "Tasks in a queue, including the one in progress.", Labels: labels("queue")},
 		{Name: "tasks_queue_head_info", Help: "1 for the task that a queue is working on, or starts next.", Labels: labels("queue", "module", "task_type", "hook")},
 		{Name: "tasks_queue_head_seconds", Help: "How long the task at the head has been in progress, including the delays between attempts.", Labels: labels("queue")},
-		{Name: "tasks_queue_compaction_tasks_by_hook", Help: "Triggers that wait for a hook, if there are more than 20; its next run serves all of them.", Labels: labels("queue_name", "hook")},
 		{Name: "tasks_queue_triggers", Help: "Events and ticks that wait in a queue; one task of a hook contains all that wait for it.", Labels: labels("queue")},
 		{Name: "mm_module_info", Help: "1 for each module. critical is true if a failing run of a module holds up the others (module failure policy block).", Labels: labels("module", "enabled", "critical")},
 		{Name: "mm_module_enabled", Help: "1 while the module is enabled. version is the version of the chart that was applied last.", Labels: labels("module", "version")},
@@ -450,7 +401,7 @@ func liveFamilies() []Family {
 // scrape is one moment: all metrics of a scrape see the same statuses.
 type scrape struct {
 	*Sources
-	states   map[string]state
+	states   map[string]*prometheus.Desc
 	statuses map[string]supervisor.Status // by the path of the actor
 	out      chan<- prometheus.Metric
 }
@@ -459,8 +410,7 @@ type scrape struct {
 // emitted twice in a scrape: the registry leaves the second series out and reports an error. A
 // wrong number of labels, or another name, is a bug and panics.
 func (s scrape) emit(name string, value float64, labels ...string) {
-	of := s.states[name]
-	s.out <- prometheus.MustNewConstMetric(of.Desc, of.kind, value, labels...)
+	s.out <- prometheus.MustNewConstMetric(s.states[name], valueType(name), value, labels...)
 }
 
 // published is the status of the only actor that publishes this type. It is zero when no actor
@@ -477,18 +427,20 @@ func published[S any](s scrape) (status S) {
 // Describe implements prometheus.Collector. By it the registry notices a name that is taken.
 func (l *live) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range l.states {
-		out <- s.Desc
+		out <- s
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (l *live) Collect(out chan<- prometheus.Metric) {
 	sources := l.sources.Load()
+	if sources == nil {
+		return
+	}
 	s := scrape{sources, l.states, sources.Actors.Statuses(), out}
 	for kind, n := range s.Actors.Waiting() { // by type: their number does not grow with the modules
 		s.emit("actor_mailbox_length", float64(n), kind)
 	}
-	s.emit("actor_restarts_total", float64(s.Actors.Restarts()), "worker")
 	s.bindings()
 	s.queues()
 	s.modules()
@@ -533,9 +485,6 @@ func (s scrape) queues() {
 		if q.InProgress {
 			s.emit("tasks_queue_head_seconds", seconds(q.Since), queue)
 		}
-		for hook, n := range q.Crowded { // few: the queue publishes only hooks with many triggers
-			s.emit("tasks_queue_compaction_tasks_by_hook", float64(n), queue, hook)
-		}
 	}
 }
 
@@ -543,7 +492,6 @@ func (s scrape) queues() {
 // that say that it is disabled, and its maintenance (I9). A module whose directory is gone keeps
 // these, too, because its actor lives on.
 func (s scrape) modules() {
-	s.hooks("", published[view.GlobalStatus](s).Loaded)
 	for _, m := range view.Modules(s.statuses, nil, nil, time.Now()) {
 		s.emit("mm_module_info", 1, m.Name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
 		s.emit("mm_module_enabled", number(m.Enabled), m.Name, m.Version)
@@ -553,19 +501,11 @@ func (s scrape) modules() {
 		if !m.Enabled {
 			continue // I9
 		}
-		s.hooks(m.Name, m.Loaded)
 		s.emit("module_parked", number(m.Parked), m.Name)
 		s.emit("module_unhealthy", number(m.State == view.Unhealthy), m.Name)
 		if m.Drifted != nil && !m.Drifted(false).Checked.IsZero() { // before, a zero would say that nothing has drifted
 			s.emit("module_drifted_objects", float64(len(m.Drift)), m.Name)
 		}
-	}
-}
-
-// hooks are the bindings of hooks of all types: a hook that binds beforeHelm and two crontabs has three.
-func (s scrape) hooks(module string, loaded []hooks.Hook) {
-	for _, h := range loaded {
-		s.emit("binding_count", float64(len(h.Config.Orders)+len(h.Config.Schedules)+len(h.Config.Kubernetes)), module, h.Name)
 	}
 }
 

@@ -168,15 +168,14 @@ func (o *Operator) NotInForce() map[string]string {
 // operator is the root actor: it starts the others in order, spawns modules and named
 // queues when they are needed, and stops all in order.
 type operator struct {
-	program  *program
-	ctx      context.Context
-	boot     *boot           // of the start
-	children map[string]bool // by path
+	program *program
+	ctx     context.Context
+	boot    *boot // of the start
 	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor
 	// lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
-	stages   supervisor.Stages
+	children supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
 
@@ -186,14 +185,13 @@ const (
 	stageOwners         // running tasks end here
 	stageQueues         // no new task begins
 	stageSources        // no new events
-	stages
 )
 
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, stages: supervisor.NewStages(stages)}
+	return &operator{program: p, ctx: ctx, boot: b, children: supervisor.Stages{}, modules: map[string]addons.Module{}}
 }
 
 // Receive implements actor.Actor.
@@ -212,9 +210,7 @@ func (o *operator) Receive(ctx actor.Context) {
 	case messages.ShutDown:
 		o.shutDown(ctx)
 	case *actor.Terminated:
-		if o.stages.Terminated(ctx, msg.Who) {
-			ctx.Stop(ctx.Self())
-		}
+		o.children.Terminated(ctx, msg.Who)
 	default:
 		unhandled(ctx, o.program.Log)
 	}
@@ -247,16 +243,15 @@ func (o *operator) started(ctx actor.Context) {
 
 // spawn starts a child, unless it is there.
 func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.Actor) {
-	if o.children[path] {
+	if _, there := o.children[path]; there {
 		return
 	}
-	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, Root+"/"))
+	_, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, Root+"/"))
 	if err != nil { // names are unique
 		o.program.Log.Error("bug: an actor could not be spawned", "path", path, "err", err)
 		return
 	}
-	o.children[path] = true
-	o.stages.Add(stage, pid)
+	o.children[path] = stage
 }
 
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
@@ -280,6 +275,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 	now := make(map[string]addons.Module, len(msg.Tree.Modules))
 	for _, m := range msg.Tree.Modules {
 		old, there := o.modules[m.Name]
+		_, spawned := o.children[modulePath+m.Name]
 		now[m.Name] = m
 		if there && old.Same(m) {
 			continue
@@ -295,7 +291,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 			}
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
-		case o.children[modulePath+m.Name]:
+		case spawned:
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section, Again: true})
 		default:
 			o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, section))
@@ -331,9 +327,7 @@ func (o *operator) shutDown(ctx actor.Context) {
 	o.stopping = true
 	o.program.Log.Info("stopping: no new tasks are started, running hooks receive TERM")
 	o.publish(ctx)
-	if o.stages.Stop(ctx) {
-		ctx.Stop(ctx.Self())
-	}
+	o.children.Stop(ctx)
 }
 
 func (o *operator) publish(ctx actor.Context) {

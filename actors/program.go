@@ -350,8 +350,8 @@ func (p *program) NoticeFailure(t messages.Task, a supervisor.Attempt) {
 }
 
 // NoticeEnd reports the success of a task whose failure was reported.
-func (p *program) NoticeEnd(t messages.Task, failed view.FailingTask, outcome supervisor.Outcome) {
-	if outcome == supervisor.Done && failed.Attempts >= noticeAfter {
+func (p *program) NoticeEnd(t messages.Task, failed view.FailingTask, done bool) {
+	if done && failed.Attempts >= noticeAfter {
 		p.Notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
 	}
 }
@@ -391,49 +391,33 @@ func ForEverybody(err error) string {
 
 // Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
 // Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows none.
-type Secrets struct{ now supervisor.Shared[secrets] }
-
-// secrets are those of one moment.
-type secrets struct {
-	hider *values.Hider
-	known map[string][]string // by who knows them
-	past  []string            // what was replaced: a release or an error may still have it
+type Secrets struct {
+	hider atomic.Pointer[values.Hider]
+	mu    sync.Mutex
+	known map[string][]string // by who knows them: those in force, and then what they have replaced
 }
 
-// maxPast bounds how many texts are remembered that were replaced.
-const maxPast = 1000
+// maxPast bounds how many texts of a source are remembered that were replaced: a release or an error may still have them.
+const maxPast = 100
 
 // Know replaces the texts of one source.
 func (s *Secrets) Know(who string, texts []string) {
-	s.now.Change(func(now secrets) secrets {
-		before := now.known[who]
-		if slices.Equal(before, texts) {
-			return now
-		}
-		next := secrets{known: map[string][]string{}, past: slices.Clone(now.past)}
-		maps.Copy(next.known, now.known)
-		next.known[who] = texts
-		all := map[string]bool{}
-		for _, list := range next.known {
-			for _, text := range list {
-				all[text] = true
-			}
-		}
-		for _, text := range before {
-			if !all[text] && !slices.Contains(next.past, text) {
-				next.past = append(next.past, text)
-			}
-		}
-		if surplus := len(next.past) - maxPast; surplus > 0 {
-			next.past = slices.Delete(next.past, 0, surplus)
-		}
-		next.hider = values.NewHider(append(slices.Collect(maps.Keys(all)), next.past...))
-		return next
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	past := s.known[who]
+	if len(texts) <= len(past) && slices.Equal(texts, past[:len(texts)]) {
+		return
+	}
+	past = slices.DeleteFunc(slices.Clone(past), func(text string) bool { return slices.Contains(texts, text) })
+	if s.known == nil {
+		s.known = map[string][]string{}
+	}
+	s.known[who] = slices.Concat(texts, past[:min(len(past), maxPast)])
+	s.hider.Store(values.NewHider(slices.Concat(slices.Collect(maps.Values(s.known))...)))
 }
 
 // Hide gives a text without them.
 func (s *Secrets) Hide(text string) string { return s.Hider().Text(text) }
 
 // Hider hides them in trees.
-func (s *Secrets) Hider() *values.Hider { return s.now.Get().hider }
+func (s *Secrets) Hider() *values.Hider { return s.hider.Load() }

@@ -260,10 +260,10 @@ func writeRun(w io.Writer, m view.Module) {
 
 // published is the status of a type that one actor in a tree has published; the zero value before that.
 func published[S any](tree []*supervisor.Node) (status S) {
-	supervisor.Walk(tree, func(n *supervisor.Node) {
+	for _, n := range tree {
 		if s, ok := any(n.Status).(S); ok {
 			status = s
 		}
-	})
+	}
 	return status
 }

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +16,7 @@ const (
 	// spareQuiet is after how long without the failure it counts as new: the delays between
 	// attempts are shorter.
 	spareQuiet = 5 * time.Minute
-	// spareKept bounds how many failures are remembered; others are all logged.
+	// spareKept bounds how many failures are remembered; then all are forgotten.
 	spareKept = 1000
 )
 
@@ -28,7 +27,7 @@ const (
 // digits in the error. Nothing is left out while next writes debug records; the level of next may
 // change at any time.
 func Sparing(next slog.Handler) slog.Handler {
-	return sparing{Handler: next, memory: &memory{seen: map[string]*repetition{}}}
+	return sparing{Handler: next, memory: &memory{seen: map[string]repetition{}}}
 }
 
 type sparing struct {
@@ -44,12 +43,6 @@ func (h sparing) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		h = h.with(a)
 	}
-	return h
-}
-
-// WithGroup implements slog.Handler.
-func (h sparing) WithGroup(name string) slog.Handler {
-	h.Handler = h.Handler.WithGroup(name)
 	return h
 }
 
@@ -96,38 +89,34 @@ func (h sparing) Handle(ctx context.Context, r slog.Record) error {
 // again.
 type memory struct {
 	mu   sync.Mutex
-	seen map[string]*repetition
+	seen map[string]repetition
 }
 
 // repetition is one failure that came more than once, or may do so.
 type repetition struct {
-	last, written time.Time
-	distance      time.Duration // from written to the next
-	leftOut       int
+	last, next time.Time     // when it came, and before when it is not written again
+	distance   time.Duration // from the last that was written to next
+	leftOut    int
 }
 
 // repeats notes a failure and reports whether to write it, and how many were not before.
 func (m *memory) repeats(key string, now time.Time) (leftOut int, pass bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	over := func(_ string, r *repetition) bool { return now.Sub(r.last) > spareQuiet }
 	r := m.seen[key]
-	if r == nil {
-		if r = (&repetition{}); len(m.seen) >= spareKept {
-			maps.DeleteFunc(m.seen, over)
-		}
-		if len(m.seen) < spareKept {
-			m.seen[key] = r
-		}
+	if now.Sub(r.last) > spareQuiet {
+		r.next, r.distance = now, 0
 	}
-	again := !over(key, r)
-	if r.last = now; again && now.Sub(r.written) < r.distance {
+	if len(m.seen) >= spareKept {
+		clear(m.seen) // each is written once more
+	}
+	r.last = now
+	if pass = !now.Before(r.next); pass {
+		r.distance = min(max(2*r.distance, spareFirst), spareMost)
+		leftOut, r.leftOut, r.next = r.leftOut, 0, now.Add(r.distance)
+	} else {
 		r.leftOut++
-		return 0, false
 	}
-	if r.distance = min(2*r.distance, spareMost); !again {
-		r.distance = spareFirst
-	}
-	leftOut, r.leftOut, r.written = r.leftOut, 0, now
-	return leftOut, true
+	m.seen[key] = r
+	return leftOut, pass
 }

@@ -248,7 +248,7 @@ func (p *player) stop() error {
 	actors := p.Operator.Inspector()
 	p.kill.stopping = true
 	err := p.Stop(context.Background())
-	if n := len(actors.Tree()); n > 0 && err == nil {
+	if n := len(actors.Nodes()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)
 	}
 	p.kill.stopping = false

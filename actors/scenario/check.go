@@ -94,12 +94,11 @@ func (p *play) noteField(object map[string]any, wrong apiserver.FieldProblem) {
 		text += ", of the release " + release
 	}
 	text += ": " + wrong.String()
-	p.fields.Change(func(noted []string) []string {
-		if slices.Contains(noted, text) {
-			return noted
-		}
-		return append(slices.Clip(noted), text)
-	})
+	p.fields.Lock()
+	defer p.fields.Unlock()
+	if !slices.Contains(p.fields.noted, text) {
+		p.fields.noted = append(p.fields.noted, text)
+	}
 }
 
 // releaseOf is the release that an object belongs to, by the annotation that Helm sets; "" for

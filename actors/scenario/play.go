@@ -31,7 +31,6 @@ import (
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -41,7 +40,7 @@ const defaultStepLimit = time.Minute
 // play is one play of a scenario. The operator in it is the real
 // one, except for its clock, its watches and the recorder in front of hooks and Helm. One goroutine
 // does the steps; the parts that hooks, actors and servers call in others (recorder, clock, http,
-// fields, the trace) share values that are replaced as a whole (supervisor.Shared).
+// fields, the trace) share values that are guarded.
 type play struct {
 	scenario *Scenario
 	options  Options
@@ -58,7 +57,10 @@ type play struct {
 	seen     []hookRun // runs that an expect has compared
 	// fields are those of objects that an API server would drop, and the values that it would refuse, each once: an
 	// object is written again by each upgrade and dry run.
-	fields supervisor.Shared[[]string]
+	fields struct {
+		sync.Mutex
+		noted []string
+	}
 }
 
 func newPlay(s *Scenario, o Options) *play {
@@ -103,7 +105,9 @@ func (p *play) run(ctx context.Context) (err error) {
 	}
 	p.check("expect", p.scenario.Expect)
 	if strict := p.scenario.Given.StrictFields; strict == nil || *strict {
-		p.problems = append(p.problems, p.fields.Get()...)
+		p.fields.Lock()
+		defer p.fields.Unlock()
+		p.problems = append(p.problems, p.fields.noted...)
 	}
 	return nil
 }
