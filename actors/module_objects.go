@@ -94,7 +94,7 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 		o.learn(ctx, msg.news)
 	case objectsDue:
 		due := o.program.Changed.Take(o.wake)
-		o.compare(ctx, func(name string) bool { return due.All || due.Names[name] })
+		o.compare(ctx, func(name string) bool { return due[""] || due[name] })
 	case lookAtObjects:
 		o.program.Changed.Note("")
 		o.lookLater(ctx.Self())

@@ -159,9 +159,6 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 			if t.cancelled != nil && !done {
 				t.cancelled(ctx)
 			}
-			if t.failing != nil {
-				o.program.NoticeEnd(t.Task, *t.failing, done)
-			}
 			if delete(o.tasks, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()
 			}

@@ -284,15 +284,9 @@ const notePause = time.Second
 // changedModules are those whose objects are to be compared. All actors note them, in the middle of
 // their handlers, so noting must not cost a message each time.
 type changedModules struct {
-	mu sync.Mutex
-	changes
-}
-
-// changes is what was noted.
-type changes struct {
+	mu    sync.Mutex
+	names map[string]bool
 	wake  func() // nil: no one looks
-	Names map[string]bool
-	All   bool
 }
 
 // Note marks a module for the next comparison; an empty name stands for all. The first note after a
@@ -300,23 +294,22 @@ type changes struct {
 func (c *changedModules) Note(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wake == nil || c.All || c.Names[name] {
+	if c.wake == nil {
 		return
 	}
-	if len(c.Names) == 0 {
+	if len(c.names) == 0 {
 		time.AfterFunc(notePause, c.wake)
 	}
-	c.Names[name], c.All = true, name == ""
+	c.names[name] = true
 }
 
 // Take returns what was noted since the last time, and begins again. From then on wake is called
 // for what is new.
-func (c *changedModules) Take(wake func()) changes {
+func (c *changedModules) Take(wake func()) (names map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := c.changes
-	c.changes = changes{wake: wake, Names: map[string]bool{}}
-	return taken
+	names, c.names, c.wake = c.names, map[string]bool{}, wake
+	return names
 }
 
 // Notify shows a notice, if there are Events. Secrets are hidden in it here, so that no caller can
@@ -343,30 +336,19 @@ const (
 
 // NoticeFailure reports a task that keeps failing.
 func (p *program) NoticeFailure(t messages.Task, a supervisor.Attempt) {
-	if a.Final || a.Number < noticeAfter || (a.Number-noticeAfter)%noticeAgain != 0 {
+	if a.Final || (a.Number-noticeAfter)%noticeAgain != 0 {
 		return
 	}
-	p.Notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is retried: %s", t, ForEverybody(a.Err))})
-}
-
-// NoticeEnd reports the success of a task whose failure was reported.
-func (p *program) NoticeEnd(t messages.Task, failed view.FailingTask, done bool) {
-	if done && failed.Attempts >= noticeAfter {
-		p.Notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
-	}
-}
-
-// reasonOf is the word for what happened to a task.
-func reasonOf(t messages.Task, what string) string {
+	reason := "ReloadFailing"
 	switch t.Work.(type) {
 	case messages.RunModule:
-		return "Module" + what
+		reason = "ModuleFailing"
 	case messages.DeleteModule:
-		return "ModuleDeletion" + what
+		reason = "ModuleDeletionFailing"
 	case messages.RunHook, messages.SynchronizeHook:
-		return "Hook" + what
+		reason = "HookFailing"
 	}
-	return "Reload" + what
+	p.Notify(kube.Notice{Warning: true, Reason: reason, Message: fmt.Sprintf("%s keeps failing and is retried: %s", t, ForEverybody(a.Err))})
 }
 
 // public are the errors that know what everybody may read of them.
