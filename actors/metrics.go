@@ -3,7 +3,6 @@ package actors
 import (
 	"math"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -20,7 +20,7 @@ import (
 
 // Metrics are the figures of the operator. Whoever does a thing counts it here. Labels that do not apply are empty.
 // The fields may be used from any goroutine; NewMetrics sets them, and nothing replaces them afterwards. Metrics
-// implements kube.Requests and kube.Watches.
+// implements kube.Watches.
 type Metrics struct {
 	// Registry has the metrics of the operator alone. A page that shows both registries gathers
 	// both.
@@ -38,18 +38,20 @@ type Metrics struct {
 	operations                                          *prometheus.HistogramVec
 	runFailed, deleteFailed, Redeployed, DriftCorrected *prometheus.CounterVec
 	oldRunFailed                                        prometheus.Counter
-	// Of hooks: of modules, and global ones. The old names are those of sums over both (X11).
+	// Of hooks: of modules, and global ones. The old names, which the first generations of dashboards know, are those of sums
+	// over both (X11). They are counted together with the vectors: a sum over the series would fall when a module is forgotten.
 	moduleHooks, globalHooks      hookRuns
 	oldHookFailed, oldHookAllowed prometheus.Counter
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
 	// which dashboards use.
 	waited, Overflows *prometheus.CounterVec
 	// Of the clients of the API server. Paths of requests are no labels: they name objects, whose number has no bound.
-	answers, watchErrors, interrupted *prometheus.CounterVec
-	latency, held                     *prometheus.HistogramVec
+	Requests                 kube.Requests
+	watchErrors, interrupted *prometheus.CounterVec
 
+	// Families are the metrics of the operator, also those without a series.
+	Families []Family
 	prefix   string
-	families []Family
 	vectors  []vector // those with labels
 	build    *prometheus.GaugeVec
 	live     *live
@@ -92,7 +94,7 @@ func (m *Metrics) declareModules() {
 
 	m.runSeconds = m.summary("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.runFailed = m.counter("module_run_errors_total", "Failed module runs.", "module")
-	m.oldRunFailed = m.alias("module_run_errors", m.prefix+"module_run_errors_total")
+	m.oldRunFailed = m.counter("module_run_errors", "Failed runs of all modules (old name).").WithLabelValues()
 	m.deleteFailed = m.counter("module_delete_errors_total", "Failed deletions of modules.", "module")
 	m.DriftCorrected = m.counter("module_drift_corrections_total", "Runs of the module that corrected drift.", "module")
 	m.Redeployed = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
@@ -103,8 +105,8 @@ func (m *Metrics) declareModules() {
 
 	m.moduleHooks = m.hookRuns("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.globalHooks = m.hookRuns("global_hook_", "hook", "binding", "queue", "activation")
-	m.oldHookFailed = m.alias("hook_errors", m.prefix+"module_hook_errors_total and "+m.prefix+"global_hook_errors_total")
-	m.oldHookAllowed = m.alias("hook_allowed_errors", m.prefix+"module_hook_allowed_errors_total and "+m.prefix+"global_hook_allowed_errors_total")
+	m.oldHookFailed = m.counter("hook_errors", "Failed runs of all hooks (old name).").WithLabelValues()
+	m.oldHookAllowed = m.counter("hook_allowed_errors", "Allowed failures of all hooks (old name).").WithLabelValues()
 }
 
 // hookRuns declares the metrics of one kind of hooks. They are most of the page, since there are
@@ -128,9 +130,9 @@ func (m *Metrics) declareEvents() {
 	m.Overflows = m.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced the events of a binding.", "queue_name", "hook")
 
 	short := []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}
-	m.answers = m.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code")
-	m.latency = m.histogram("kubernetes_client_request_latency_seconds", "Time until the API server responded.", short, "host", "verb")
-	m.held = m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the operator's own rate limit.", short, "host", "verb")
+	m.Requests.Answers = m.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code")
+	m.Requests.Took = m.histogram("kubernetes_client_request_latency_seconds", "Time until the API server responded.", short, "host", "verb")
+	m.Requests.Held = m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the operator's own rate limit.", short, "host", "verb")
 	m.watchErrors = m.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type")
 	m.interrupted = m.counter("factory_informer_dead_total", "Watches that were interrupted; each is retried until it works again.", "gvr", "namespace")
 }
@@ -144,10 +146,7 @@ func (m *Metrics) ShowVersion(version string) {
 // included: a queue that it shares with others lives on, and its series name a hook without the
 // module.
 func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
-	m.Reports.forget(func(who reporter) bool { return who.module == module })
-	for _, v := range m.vectors {
-		v.DeletePartialMatch(prometheus.Labels{"module": module})
-	}
+	m.forget("module", module, func(who reporter) bool { return who.module == module })
 	for _, hook := range own {
 		m.ForgetHook(module, hook.Name)
 	}
@@ -157,15 +156,14 @@ func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
 // one. The name of a hook begins with the directory of its module, so it identifies the hook also
 // where no label names the module.
 func (m *Metrics) ForgetHook(module, hook string) {
-	m.Reports.forget(func(who reporter) bool { return who == reporter{module, hook} })
-	for _, v := range m.vectors {
-		v.DeletePartialMatch(prometheus.Labels{"hook": hook})
-	}
+	m.forget("hook", hook, func(who reporter) bool { return who == reporter{module, hook} })
 }
 
-// Families lists the metrics of the operator by name, also those without a series.
-func (m *Metrics) Families() []Family {
-	return slices.SortedFunc(slices.Values(m.families), func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
+func (m *Metrics) forget(label, value string, reports func(reporter) bool) {
+	m.Reports.forget(reports)
+	for _, v := range m.vectors {
+		v.DeletePartialMatch(prometheus.Labels{label: value})
+	}
 }
 
 // activation is the label of that name: what began the chain of causes (I3). A chain may be long
@@ -191,7 +189,7 @@ type vector interface {
 // registers nothing. A metric that is declared past it is missing in the documentation.
 func (m *Metrics) describe(kind, name, help string, labels ...string) Family {
 	f := Family{m.prefix + name, kind, help, labels}
-	m.families = append(m.families, f)
+	m.Families = append(m.Families, f)
 	return f
 }
 
@@ -223,28 +221,6 @@ func (m *Metrics) histogram(name, help string, buckets []float64, labels ...stri
 func (m *Metrics) summary(name, help string, labels ...string) *prometheus.SummaryVec {
 	f := m.describe("summary", name, help, labels...)
 	return register(m, prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: f.Name, Help: help}, labels))
-}
-
-// alias is a name that the first generations of dashboards know (X11): a sum over all hooks and modules. The caller counts
-// it together with the vector that it sums up: a sum over the series of the vector would fall when
-// a module is forgotten, which a counter must not.
-func (m *Metrics) alias(name, of string) prometheus.Counter {
-	return m.counter(name, "Old name of the sum over "+of+".").WithLabelValues()
-}
-
-// Answered implements kube.Requests. Each attempt of a retry is one answer.
-func (m *Metrics) Answered(host, verb, code string) {
-	m.answers.WithLabelValues(host, verb, code).Inc()
-}
-
-// Took implements kube.Requests.
-func (m *Metrics) Took(host, verb string, d time.Duration) {
-	m.latency.WithLabelValues(host, verb).Observe(d.Seconds())
-}
-
-// Held implements kube.Requests.
-func (m *Metrics) Held(host, verb string, d time.Duration) {
-	m.held.WithLabelValues(host, verb).Observe(d.Seconds())
 }
 
 // WatchFailed implements kube.Watches.
@@ -352,7 +328,7 @@ func (m *Metrics) newLive() *live {
 	l := &live{states: map[string]*prometheus.Desc{}}
 	for _, f := range liveFamilies() {
 		kind := "gauge"
-		if valueType(f.Name) == prometheus.CounterValue {
+		if strings.HasSuffix(f.Name, "_total") { // by the naming rules of Prometheus counters, and only they, end so
 			kind = "counter"
 		}
 		whole := m.describe(kind, f.Name, f.Help, f.Labels...)
@@ -360,14 +336,6 @@ func (m *Metrics) newLive() *live {
 	}
 	m.Registry.MustRegister(l)
 	return l
-}
-
-// valueType is the type of one of these metrics: by the naming rules of Prometheus counters, and only they, end so.
-func valueType(name string) prometheus.ValueType {
-	if strings.HasSuffix(name, "_total") {
-		return prometheus.CounterValue
-	}
-	return prometheus.GaugeValue
 }
 
 // liveFamilies are these metrics, without prefix and type. scrape.emit has values for the labels, in their order.
@@ -410,7 +378,11 @@ type scrape struct {
 // emitted twice in a scrape: the registry leaves the second series out and reports an error. A
 // wrong number of labels, or another name, is a bug and panics.
 func (s scrape) emit(name string, value float64, labels ...string) {
-	s.out <- prometheus.MustNewConstMetric(s.states[name], valueType(name), value, labels...)
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
+	}
+	s.out <- prometheus.MustNewConstMetric(s.states[name], kind, value, labels...)
 }
 
 // published is the status of the only actor that publishes this type. It is zero when no actor

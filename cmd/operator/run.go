@@ -219,7 +219,7 @@ func newMetrics(c *cli.Config) *actors.Metrics {
 	m := actors.NewMetrics(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	kube.ObserveRequests(m)
+	kube.ObserveRequests(m.Requests)
 	return m
 }
 
