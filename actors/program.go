@@ -206,22 +206,15 @@ func (p *program) NewTask(owner string, w messages.Work, cause messages.Cause) m
 	return p.Runs.Tasks.New(owner, w, cause)
 }
 
-// Enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues
+// Enqueue sends tasks to their queue. main always exists and is addressed directly. Other queues
 // come and go, so their tasks take the way through the root, which spawns a queue when it must. All
 // tasks of one sender for one queue take the same way, so their order is kept.
 func (p *program) Enqueue(from sender, head bool, tasks ...messages.Task) {
-	for len(tasks) > 0 {
-		queue, n := tasks[0].Queue, 1
-		for n < len(tasks) && tasks[n].Queue == queue {
-			n++
-		}
-		to := p.PID(Root)
-		if queue == messages.MainQueue {
-			to = p.PID(queuePath + queue)
-		}
-		from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
-		tasks = tasks[n:]
+	queue, to := tasks[0].Queue, p.PID(Root)
+	if queue == messages.MainQueue {
+		to = p.PID(queuePath + queue)
 	}
+	from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks, Head: head})
 }
 
 // enqueueUnlooped queues a task that hooks have caused. One that is part of a loop waits first, so that a
