@@ -15,7 +15,6 @@ import (
 // text, and no label twice, also before it has a series (I2).
 func TestFamilies(t *testing.T) {
 	m := actors.NewMetrics("x_")
-	m.Watch(actors.Sources{})
 	byName := map[string]actors.Family{}
 	for _, f := range m.Families {
 		byName[f.Name] = f
@@ -41,7 +40,6 @@ func TestFamilies(t *testing.T) {
 // belongs to none of them (I4); and the names of an operator without modules.
 func TestFamiliesThatAreNotOffered(t *testing.T) {
 	m := actors.NewMetrics("x_")
-	m.Watch(actors.Sources{})
 	others := regexp.MustCompile(`^x_(hook_run_.*|hook_enable_kubernetes_bindings_.*)$`)
 	snapshots := 0
 	for _, f := range m.Families {

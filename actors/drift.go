@@ -69,7 +69,7 @@ func (m *module) lookForDrift(in time.Duration) {
 // forgetDrift is called when the objects have no owner any more.
 func (m *module) forgetDrift() { m.drift = drift{number: m.drift.number + 1} }
 
-// driftDue queues a look. A module that runs, or will, looks after that.
+// driftDue queues a look, and waits for the next one. A module that runs, or will, looks after that.
 func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 	if msg.number != m.drift.number || !m.rests() {
 		return
@@ -77,6 +77,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 	t := m.program.NewTask(m.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
 	t.Queue, t.AllowFailure = driftQueue, true
 	m.program.Enqueue(ctx, false, t)
+	m.lookForDrift(m.driftPeriod())
 }
 
 // look makes a task a look. If a run begins meanwhile, its result is about the past and is dropped.
@@ -84,19 +85,11 @@ func (m *module) look(a *assignment, j moduleJob) *assignment {
 	number := m.drift.number
 	a.work = j.SeekDrift
 	a.succeeded = func(ctx actor.Context, result any) {
-		if found, known := result.(Drift); number == m.drift.number {
-			if known {
-				m.driftFound(ctx, found)
-			}
-			m.lookForDrift(m.driftPeriod())
+		if found, known := result.(Drift); known && number == m.drift.number {
+			m.driftFound(ctx, found)
 		}
 	}
-	a.failed = func(at supervisor.Attempt) {
-		if number == m.drift.number {
-			m.drift.failed = at.Err.Error()
-			m.lookForDrift(m.driftPeriod())
-		}
-	}
+	a.failed = func(at supervisor.Attempt) { m.drift.failed = at.Err.Error() }
 	return a
 }
 

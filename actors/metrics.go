@@ -67,7 +67,7 @@ type hookRuns struct {
 
 // NewMetrics registers the metrics in registries of their own, so that a process may have several
 // operators, as tests do. Their names begin with prefix. The states that a scrape reads are missing
-// until [Metrics.Watch] names their sources.
+// until there is an operator.
 func NewMetrics(prefix string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry(), HookRegistry: prometheus.NewRegistry(), prefix: prefix}
 	m.live = m.newLive()
@@ -292,36 +292,16 @@ func (m *Metrics) TaskStarted(t messages.Task) {
 	m.waited.WithLabelValues(messages.ModuleOf(t.Owner), t.Hook(), binding, t.Queue).Add(seconds(t.QueuedAt))
 }
 
-// Sources are what states are read from. A scrape calls the functions in its own goroutine, several
-// scrapes at the same time, so they must not ask an actor: one that is busy would hold up the page.
-type Sources struct {
-	Actors *supervisor.Inspector
-	// Critical: a module whose run fails holds the others up (failure policy block).
-	Critical bool
-	// Leadership returns who leads; nil when this replica is alone.
-	Leadership func() view.Leadership
-	// Hanging lists the hooks that hang, the longest first.
-	Hanging func() []view.RunningHook
-}
-
-// Watch names the sources of what a scrape reads. A later call replaces them: the
-// metrics may outlive an operator, as in tests that restart it.
-func (m *Metrics) Watch(s Sources) {
-	if s.Leadership == nil { // who is alone leads
-		s.Leadership = func() view.Leadership { return view.Leadership{Leading: true} }
-	}
-	m.live.sources.Store(&s)
-}
-
 // live are metrics that are made at the moment of a scrape, from what actors publish about
-// themselves: they need not be kept up to date, and what is gone has no series.
+// themselves: they need not be kept up to date, and what is gone has no series. A scrape runs in its own goroutine, several
+// at the same time, so it must not ask an actor: one that is busy would hold up the page.
 //
 // A counter among them must be one in its source, too: Prometheus takes a number that falls for a
 // restart.
 type live struct {
-	// sources is nil before Watch; later calls replace it while scrapes read.
-	sources atomic.Pointer[Sources]
-	states  map[string]*prometheus.Desc
+	// source is nil before there is an operator. Another one replaces it, as in tests that restart it.
+	source atomic.Pointer[program]
+	states map[string]*prometheus.Desc
 }
 
 func (m *Metrics) newLive() *live {
@@ -368,7 +348,7 @@ func liveFamilies() []Family {
 
 // scrape is one moment: all metrics of a scrape see the same statuses.
 type scrape struct {
-	*Sources
+	*program
 	states   map[string]*prometheus.Desc
 	statuses map[string]supervisor.Status // by the path of the actor
 	out      chan<- prometheus.Metric
@@ -405,12 +385,12 @@ func (l *live) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (l *live) Collect(out chan<- prometheus.Metric) {
-	sources := l.sources.Load()
-	if sources == nil {
+	source := l.source.Load()
+	if source == nil {
 		return
 	}
-	s := scrape{sources, l.states, sources.Actors.Statuses(), out}
-	for kind, n := range s.Actors.Waiting() { // by type: their number does not grow with the modules
+	s := scrape{source, l.states, source.Inspector.Statuses(), out}
+	for kind, n := range s.Inspector.Waiting() { // by type: their number does not grow with the modules
 		s.emit("actor_mailbox_length", float64(n), kind)
 	}
 	s.bindings()
@@ -465,7 +445,7 @@ func (s scrape) queues() {
 // these, too, because its actor lives on.
 func (s scrape) modules() {
 	for _, m := range view.Modules(s.statuses, nil, nil, time.Now()) {
-		s.emit("mm_module_info", 1, m.Name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
+		s.emit("mm_module_info", 1, m.Name, strconv.FormatBool(m.Enabled), strconv.FormatBool(!s.Isolate))
 		s.emit("mm_module_enabled", number(m.Enabled), m.Name, m.Version)
 		if m.Maintenance != "" { // also of a disabled module, whose release is kept
 			s.emit("mm_module_maintenance", 1, m.Name, m.Maintenance)
@@ -484,7 +464,7 @@ func (s scrape) modules() {
 // hanging are the hooks that hang; a run that is over has no series.
 func (s scrape) hanging() {
 	shown := map[[3]string]bool{}
-	for _, h := range s.Hanging() { // of parallel runs of one binding the longest, which comes first
+	for _, h := range s.Runs.Hanging() { // of parallel runs of one binding the longest, which comes first
 		labels := [3]string{h.Module, h.Hook, h.Binding}
 		if !shown[labels] {
 			shown[labels] = true
@@ -497,7 +477,10 @@ func (s scrape) hanging() {
 // These have a series at any time, with 0 for no or nothing, so that an alert can tell "no" from
 // "no operator".
 func (s scrape) converge() {
-	now, leads := published[view.ConvergeStatus](s), s.Leadership()
+	now, leads := published[view.ConvergeStatus](s), view.Leadership{Leading: true} // who is alone leads
+	if s.Leadership != nil {
+		leads = s.Leadership()
+	}
 	s.emit("converged", number(now.Ready && now.Phase == view.ConvergeIdle))
 	releases := 0
 	if now.HeldPurge != nil {

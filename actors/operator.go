@@ -44,7 +44,7 @@ func New(w World) *Operator {
 		w.Metrics = NewMetrics(view.MetricsPrefix)
 	}
 	p := newProgram(system, w)
-	w.Metrics.Watch(Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
+	w.Metrics.live.source.Store(p)
 	o := &Operator{program: p}
 	o.waitsFor("")
 	return o

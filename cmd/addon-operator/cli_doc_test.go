@@ -309,7 +309,6 @@ func optionTable() string {
 
 func metricTable() string {
 	m := actors.NewMetrics(view.MetricsPrefix)
-	m.Watch(actors.Sources{})
 	rows := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 	families := slices.SortedFunc(slices.Values(m.Families), func(a, b actors.Family) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range families {
