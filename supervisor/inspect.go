@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -194,9 +195,7 @@ func (in *Inspector) Nodes() []*Node {
 	for _, p := range in.all() {
 		nodes = append(nodes, p.node())
 	}
-	slices.SortFunc(nodes, func(a, b *Node) int {
-		return slices.Compare(strings.Split(a.Path, "/"), strings.Split(b.Path, "/"))
-	})
+	slices.SortFunc(nodes, func(a, b *Node) int { return cmp.Compare(a.Path, b.Path) })
 	return nodes
 }
 

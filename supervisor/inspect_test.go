@@ -47,7 +47,7 @@ func TestNodes(t *testing.T) {
 		for _, n := range s.Inspector.Nodes() {
 			paths = append(paths, n.Path)
 		}
-		if got, want := strings.Join(paths, " "), "another operator operator/module/auth operator/module/dns operator/module-objects operator/queue/main"; got != want {
+		if got, want := strings.Join(paths, " "), "another operator operator/module-objects operator/module/auth operator/module/dns operator/queue/main"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if n := s.find("operator/module/dns"); n.Current != "" || n.InStateSeconds != 60 {

@@ -274,9 +274,6 @@ func (r *Run) Tell(path string, message any) { r.system.Send(r.system.PID(path),
 // Turn asks for a turn of the dispatcher, and returns what waits for it. Goroutines of a run
 // that work side by side begin with it, so that a test decides which is first.
 func (r *Run) Turn() (wait func()) {
-	if r.system.dispatcher == nil {
-		return func() {}
-	}
 	turn := make(chan struct{})
 	r.system.dispatcher.Schedule(func() { close(turn) })
 	return func() { <-turn }

@@ -37,9 +37,12 @@ type System struct {
 	Inspector *Inspector
 
 	backoff    func() backoff.BackOff
-	dispatcher actor.Dispatcher    // nil for goroutines
+	dispatcher actor.Dispatcher
 	options    []actor.PropsOption // of all actors but the runs
 }
+
+// throughput is how many messages of a mailbox are handled before other goroutines have a turn.
+const throughput = 300
 
 // NewSystem makes an actor system; it starts no goroutine.
 func NewSystem(o Options) *System {
@@ -47,16 +50,16 @@ func NewSystem(o Options) *System {
 	quiet := slog.New(warnings{o.Log.Handler().WithAttrs([]slog.Attr{slog.String("component", "protoactor")})})
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 	in := &Inspector{actors: actors, log: o.Log, crashed: o.Crashed, probes: map[string]*probe{}}
-	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: in, backoff: o.Backoff}
+	s := &System{Actors: actors, Inspector: in, dispatcher: o.Dispatcher, backoff: o.Backoff}
 	if s.backoff == nil {
 		s.backoff = Backoff
 	}
-	s.options = []actor.PropsOption{actor.WithMailbox(in.mailbox)}
+	if s.dispatcher == nil {
+		s.dispatcher = actor.NewDefaultDispatcher(throughput)
+	}
+	s.options = []actor.PropsOption{actor.WithMailbox(in.mailbox), actor.WithDispatcher(s.dispatcher)}
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(s.observed(o.Observe)))
-	}
-	if o.Dispatcher != nil {
-		s.options = append(s.options, actor.WithDispatcher(o.Dispatcher))
 	}
 	return s
 }
@@ -67,7 +70,7 @@ func (s *System) observed(observe func(*actor.PID, any, bool) func()) actor.Rece
 			asked := false
 			if envelope.Sender != nil {
 				process, _ := s.Actors.ProcessRegistry.Get(envelope.Sender)
-				_, asked = process.(answers)
+				_, asked = process.(*answers)
 			}
 			handled := observe(ctx.Self(), envelope.Message, asked)
 			next(ctx, envelope)
@@ -91,11 +94,7 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	options := []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
-	if s.dispatcher != nil {
-		options = append(options, actor.WithDispatcher(concurrent{s.dispatcher}))
-	}
-	return actor.PropsFromProducer(producer, options...)
+	return actor.PropsFromProducer(producer, actor.WithMailbox(s.Inspector.mailbox), actor.WithDispatcher(concurrent{s.dispatcher}))
 }
 
 // concurrent runs the blocking part of runs in goroutines, but does not start them in the middle of
@@ -131,7 +130,7 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 	if err := context.Cause(ctx); err != nil { // a question may have effects, too
 		return nil, err
 	}
-	answer := answers{got: make(chan any, 1), dispatcher: s.dispatcher}
+	answer := &answers{got: make(chan any, 1), dispatcher: s.dispatcher}
 	registry := s.Actors.ProcessRegistry
 	pid, _ := registry.Add(answer, registry.NextId())
 	defer registry.Remove(pid)
@@ -150,27 +149,20 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 // answers is the process behind Ask. It takes one message and drops the rest.
 type answers struct {
 	got        chan any
+	first      sync.Once
 	dispatcher actor.Dispatcher
 }
 
-// SendUserMessage implements actor.Process. With a dispatcher of its own the answer is a turn, so
+// SendUserMessage implements actor.Process. The answer is a turn of the dispatcher, so
 // that a test decides which of two askers continues first.
-func (a answers) SendUserMessage(_ *actor.PID, message any) {
-	deliver := func() {
-		select {
-		case a.got <- actor.UnwrapEnvelopeMessage(message):
-		default:
-		}
-	}
-	if a.dispatcher == nil {
-		deliver()
-		return
-	}
-	a.dispatcher.Schedule(deliver)
+func (a *answers) SendUserMessage(_ *actor.PID, message any) {
+	a.first.Do(func() {
+		a.dispatcher.Schedule(func() { a.got <- actor.UnwrapEnvelopeMessage(message) })
+	})
 }
 
-func (a answers) SendSystemMessage(*actor.PID, any) {}
-func (a answers) Stop(*actor.PID)                   {}
+func (a *answers) SendSystemMessage(*actor.PID, any) {}
+func (a *answers) Stop(*actor.PID)                   {}
 
 // Wait blocks until the actor has terminated, or until ctx is done. The library answers a Watch with Terminated as soon as
 // the actor has begun to stop, while its children may go on for minutes.
