@@ -44,6 +44,7 @@ type drift struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   Drift
+	named   []view.DriftedObject // what was found, without values
 }
 
 func (m *module) driftPeriod() time.Duration { return cmp.Or(m.program.DriftPeriod, driftPeriod) }
@@ -96,8 +97,8 @@ func (m *module) look(a *assignment, j moduleJob) *assignment {
 // driftFound takes over the result of a look, logs what was not logged before, and queues the run that puts it back, if
 // there is to be one.
 func (m *module) driftFound(ctx actor.Context, found Drift) {
-	now, before := found.Named(), m.drift.found.Named()
-	m.drift = drift{number: m.drift.number, checked: time.Now(), found: found}
+	now, before := found.Named(), m.drift.named
+	m.drift = drift{number: m.drift.number, checked: time.Now(), found: found, named: now}
 	if len(now) == 0 && len(before) > 0 {
 		m.log.Info("the objects of the module are again as it deployed them")
 	}
@@ -129,7 +130,7 @@ func (m *module) drifted() (objects []helm.Object) {
 func (m *module) driftCorrected() {
 	in := driftMoment
 	if len(m.drifted()) > 0 {
-		m.drift.found, in = nil, m.driftPeriod()
+		m.drift.found, m.drift.named, in = nil, nil, m.driftPeriod()
 	}
 	m.lookForDrift(in)
 }

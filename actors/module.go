@@ -276,7 +276,7 @@ func (m *module) publish() {
 		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Runs: m.runs.Len(), Release: m.last.Revision,
 		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
-		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.found.Named(), Drifted: m.driftShown(), Held: m.held, Loop: m.loop,
+		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.named, Drifted: m.driftShown(), Held: m.held, Loop: m.loop,
 	})
 }
 
