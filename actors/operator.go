@@ -39,11 +39,11 @@ type Operator struct {
 // New makes an operator; it starts nothing. From then on metrics and pages work, and show an
 // operator that has not begun.
 func New(w World) *Operator {
-	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
+	w.Mailboxes.Log = w.Log
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(view.MetricsPrefix)
 	}
-	p := newProgram(system, w)
+	p := newProgram(supervisor.NewSystem(w.Mailboxes), w)
 	w.Metrics.live.source.Store(p)
 	o := &Operator{program: p}
 	o.waitsFor("")

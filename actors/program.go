@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/cenkalti/backoff/v4"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/semaphore"
 
@@ -116,17 +115,10 @@ type World struct {
 	Disk func(ctx context.Context, notify func())
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
-	// Dispatcher runs the mailboxes; nil for goroutines.
-	Dispatcher actor.Dispatcher
-	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.
-	Crashed func()
-	// Observe is called with each message before its actor handles it, and returns what to call
-	// afterwards. asked says that a run waits for the answer. Optional.
-	Observe func(actor *actor.PID, message any, asked bool) (handled func())
+	// Mailboxes are options of the actors; their log is that of Services.
+	Mailboxes supervisor.Options
 	// SnapshotLimit is how many bytes the snapshot of one binding may take. 0 means no limit.
 	SnapshotLimit int
-	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
-	Backoff func() backoff.BackOff
 }
 
 // ReleaseWatch reports what others do to objects of releases (H13). Package helm implements it.

@@ -94,11 +94,7 @@ func (p *play) noteField(object map[string]any, wrong apiserver.FieldProblem) {
 		text += ", of the release " + release
 	}
 	text += ": " + wrong.String()
-	p.fields.Lock()
-	defer p.fields.Unlock()
-	if !slices.Contains(p.fields.noted, text) {
-		p.fields.noted = append(p.fields.noted, text)
-	}
+	p.fields.Store(text, true)
 }
 
 // releaseOf is the release that an object belongs to, by the annotation that Helm sets; "" for

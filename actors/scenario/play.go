@@ -31,6 +31,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -57,10 +58,7 @@ type play struct {
 	seen     []hookRun // runs that an expect has compared
 	// fields are those of objects that an API server would drop, and the values that it would refuse, each once: an
 	// object is written again by each upgrade and dry run.
-	fields struct {
-		sync.Mutex
-		noted []string
-	}
+	fields sync.Map
 }
 
 func newPlay(s *Scenario, o Options) *play {
@@ -105,9 +103,11 @@ func (p *play) run(ctx context.Context) (err error) {
 	}
 	p.check("expect", p.scenario.Expect)
 	if strict := p.scenario.Given.StrictFields; strict == nil || *strict {
-		p.fields.Lock()
-		defer p.fields.Unlock()
-		p.problems = append(p.problems, p.fields.noted...)
+		var noted []string
+		for text := range p.fields.Range {
+			noted = append(noted, fmt.Sprint(text))
+		}
+		p.problems = append(p.problems, slices.Sorted(slices.Values(noted))...)
 	}
 	return nil
 }
@@ -220,10 +220,12 @@ func (p *play) world() (actors.World, error) {
 		},
 		// Changes are reported in the goroutine that makes them.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, PromptReleaseWatch: true,
-		Dispatcher: p.dispatcher, AllowPurge: true, // there is no person who could confirm one
+		AllowPurge: true, // there is no person who could confirm one
 		// No delay may end by the real clock: failed tasks are retried by the steps advance and
 		// retry.
-		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
+		Mailboxes: supervisor.Options{
+			Dispatcher: p.dispatcher, Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
+		},
 	}, nil
 }
 
