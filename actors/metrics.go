@@ -365,17 +365,6 @@ func (s scrape) emit(name string, value float64, labels ...string) {
 	s.out <- prometheus.MustNewConstMetric(s.states[name], kind, value, labels...)
 }
 
-// published is the status of the only actor that publishes this type. It is zero when no actor
-// does: before the start, and in a follower, which has no converge and no queues.
-func published[S any](s scrape) (status S) {
-	for _, one := range s.statuses {
-		if status, ok := one.(S); ok {
-			return status
-		}
-	}
-	return status
-}
-
 // Describe implements prometheus.Collector. By it the registry notices a name that is taken.
 func (l *live) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range l.states {
@@ -393,10 +382,12 @@ func (l *live) Collect(out chan<- prometheus.Metric) {
 	for kind, n := range s.Inspector.Waiting() { // by type: their number does not grow with the modules
 		s.emit("actor_mailbox_length", float64(n), kind)
 	}
+	for _, h := range s.Runs.Hanging() {
+		s.emit("hook_hanging_seconds", seconds(h.Began), h.Module, h.Hook, h.Binding)
+	}
 	s.bindings()
 	s.queues()
 	s.modules()
-	s.hanging()
 	s.converge()
 }
 
@@ -406,7 +397,8 @@ func (l *live) Collect(out chan<- prometheus.Metric) {
 // page would be zeros.
 func (s scrape) bindings() {
 	all := map[[5]string]messages.BindingState{}
-	for _, b := range published[view.MonitorsStatus](s).Bindings {
+	monitors, _ := s.statuses[monitorsPath].(view.MonitorsStatus)
+	for _, b := range monitors.Bindings {
 		labels := [5]string{messages.ModuleOf(b.Owner), b.Hook, b.Binding, b.Queue, b.Kind}
 		if first, seen := all[labels]; seen {
 			b.Phase, b.Objects, b.FilterErrors = first.Phase, b.Objects+first.Objects, b.FilterErrors+first.FilterErrors
@@ -461,23 +453,13 @@ func (s scrape) modules() {
 	}
 }
 
-// hanging are the hooks that hang; a run that is over has no series.
-func (s scrape) hanging() {
-	shown := map[[3]string]bool{}
-	for _, h := range s.Runs.Hanging() { // of parallel runs of one binding the longest, which comes first
-		labels := [3]string{h.Module, h.Hook, h.Binding}
-		if !shown[labels] {
-			shown[labels] = true
-			s.emit("hook_hanging_seconds", seconds(h.Began), labels[:]...)
-		}
-	}
-}
-
 // converge is whether all modules are in the state that is wanted, what a person has to decide, and who leads.
 // These have a series at any time, with 0 for no or nothing, so that an alert can tell "no" from
 // "no operator".
 func (s scrape) converge() {
-	now, leads := published[view.ConvergeStatus](s), view.Leadership{Leading: true} // who is alone leads
+	now, _ := s.statuses[convergePath].(view.ConvergeStatus)
+	config, _ := s.statuses[configPath].(view.ConfigStatus)
+	leads := view.Leadership{Leading: true} // who is alone leads
 	if s.Leadership != nil {
 		leads = s.Leadership()
 	}
@@ -487,7 +469,7 @@ func (s scrape) converge() {
 		releases = len(now.HeldPurge.Releases)
 	}
 	s.emit("purges_held", float64(releases))
-	s.emit("config_values_refused", number(published[view.ConfigStatus](s).Refused != ""))
+	s.emit("config_values_refused", number(config.Refused != ""))
 	s.emit("leader", number(leads.Leading))
 	s.emit("leader_transitions_total", float64(leads.Transitions))
 }
