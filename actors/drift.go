@@ -11,8 +11,6 @@ import (
 
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
-
-	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -20,8 +18,6 @@ import (
 )
 
 const (
-	// driftQueue holds the looks for drift of all modules.
-	driftQueue = hooks.ReservedQueues + "drift"
 	// driftMoment is how long after a run the first look comes: what controllers and
 	// webhooks do to new objects is done by then.
 	driftMoment = 5 * time.Second
@@ -31,7 +27,7 @@ const (
 )
 
 // drift is what a module knows of changes that others have made to the objects that its chart deployed. It looks for
-// them a moment after each run and then from time to time, while it rests; looks of all modules share a queue, one at a
+// them a moment after each run and then from time to time, while it rests; of all modules one at a
 // time. What is found is reported, or corrected by a run of the module, with drift as its cause.
 //
 //	ran -moment-> check -clean-> check after a period
@@ -70,28 +66,41 @@ func (m *module) lookForDrift(in time.Duration) {
 // forgetDrift is called when the objects have no owner any more.
 func (m *module) forgetDrift() { m.drift = drift{number: m.drift.number + 1} }
 
-// driftDue queues a look, and waits for the next one. A module that runs, or will, looks after that.
+// driftDue looks for drift, and waits for the next look. A module that runs, or will, looks after that. A look renders
+// with the present values: if a run begins meanwhile, or is due because the values are not those of the last one, what
+// is found is about the past, and dropped.
 func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 	if msg.number != m.drift.number || !m.rests() {
 		return
 	}
-	t := m.program.NewTask(m.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
-	t.Queue, t.AllowFailure = driftQueue, true
-	m.program.Enqueue(ctx, false, t)
 	m.lookForDrift(m.driftPeriod())
-}
-
-// look makes a task a look. If a run begins meanwhile, its result is about the past and is dropped.
-func (m *module) look(a *assignment, j moduleJob) *assignment {
-	number := m.drift.number
-	a.work = j.SeekDrift
-	a.succeeded = func(ctx actor.Context, result any) {
-		if found, known := result.(Drift); known && number == m.drift.number {
-			m.driftFound(ctx, found)
-		}
-	}
-	a.failed = func(at supervisor.Attempt) { m.drift.failed = at.Err.Error() }
-	return a
+	p, number, known := m.program, m.drift.number, m.known()
+	m.runs.Start(ctx, supervisor.Task{
+		ID: fmt.Sprint("drift-", number), AllowFailure: true, Ended: func(actor.Context, bool) {},
+		Work: func(run *supervisor.Run) (any, error) {
+			run.Step("wait until other modules were looked at")
+			if err := p.Looks.Acquire(run.Context(), 1); err != nil {
+				return nil, err
+			}
+			defer p.Looks.Release(1)
+			run.Step("look for drift")
+			merged, _ := known.Values()
+			changes, settled, err := p.Plans.Drift(run.Context(), plan.HelmModule(known.Module, merged))
+			if !settled {
+				return nil, err
+			}
+			return Drift(changes), err
+		},
+		Succeeded: func(ctx actor.Context, result any) {
+			if found, ok := result.(Drift); ok && number == m.drift.number {
+				m.driftFound(ctx, found)
+			}
+		},
+		Failed: func(at supervisor.Attempt) {
+			m.drift.failed = at.Err.Error()
+			m.log.Warn("the objects of the module cannot be compared with its chart, will retry", "err", at.Err, "in", m.driftPeriod())
+		},
+	})
 }
 
 // driftFound takes over the result of a look, logs what was not logged before, and queues the run that puts it back, if
@@ -145,21 +154,6 @@ func (m *module) driftShown() func(secrets bool) messages.Drift {
 		shown.Objects = found.Shown(hider(), secrets)
 		return shown
 	}
-}
-
-// SeekDrift is the work of a CheckDrift task. It renders with the present values: when they differ
-// from those of the last run, the module must run anyway, so what that changes is no drift, and there is no result.
-func (j moduleJob) SeekDrift(run *supervisor.Run) (any, error) {
-	run.Step("look for drift")
-	merged, _ := j.Known.Values()
-	changes, known, err := j.Plans.Drift(run.Context(), plan.HelmModule(j.Module, merged))
-	if err != nil {
-		return nil, fmt.Errorf("look for drift: %w", err)
-	}
-	if !known {
-		return nil, nil
-	}
-	return Drift(changes), nil
 }
 
 // Drift is what others changed of the objects of a module: Before is what was found in the cluster,

@@ -143,12 +143,6 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.startAlone(ctx, m.unlessGone(a))
-	case messages.CheckDrift:
-		if !m.rests() {
-			refuse(ctx, t)
-			return
-		}
-		m.start(ctx, m.unlessGone(m.look(a, j)))
 	case messages.RunHook, messages.SynchronizeHook:
 		if a.work = m.hookWork(j.Job); a.work == nil || m.off() {
 			m.unqueued(t)

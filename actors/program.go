@@ -37,6 +37,7 @@ type program struct {
 	Runs  *Shared
 	Loads *semaphore.Weighted // of modules that load their hooks at the same time
 	Out   *semaphore.Weighted // of runs and deletes that go on outside of their queues
+	Looks *semaphore.Weighted // for drift
 
 	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
 	// the last discovery has enabled, in their order, by converge alone. Modules hand both over to their runs.
@@ -57,7 +58,8 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Tracer == nil {
 		w.Tracer = noop.NewTracerProvider().Tracer("")
 	}
-	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
+	p := &program{System: system, World: w, Looks: semaphore.NewWeighted(1)}
+	p.Loads, p.Out = semaphore.NewWeighted(int64(max(1, w.Width))), semaphore.NewWeighted(int64(max(outside, w.Width)))
 	p.Enabled.Store(new([]string))
 	p.Runs = newShared(w.Services, p.Notify)
 	return p

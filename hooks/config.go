@@ -229,9 +229,6 @@ func (r *report) readV1(from written, config *Config) {
 // binding reads what schedules and kubernetes bindings have in common; name is the default.
 func (r *report) binding(at string, from writtenBinding, name string) Binding {
 	name = cmp.Or(from.Name, name)
-	if strings.HasPrefix(from.Queue, ReservedQueues) {
-		r.fail(at+".queue", "of binding %s is %q, but names that begin with %q are reserved for queues of the operator; give the queue another name", name, from.Queue, ReservedQueues)
-	}
 	return Binding{
 		Name: name, Queue: cmp.Or(from.Queue, MainQueue), AllowFailure: bool(from.AllowFailure),
 		Group: from.Group, Snapshots: once(from.IncludeSnapshotsFrom),
