@@ -207,7 +207,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Tas
 			c.program.Send(queue, messages.TaskFailed{ID: t.ID})
 		}
 	}
-	task.Ended = func(ctx actor.Context, _ supervisor.Outcome) {
+	task.Ended = func(ctx actor.Context, _ bool) {
 		c.group = nil // all tasks of converge are in main, so that there is one at a time
 		taskEnded(ctx, t, queue)
 	}
@@ -389,13 +389,6 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
 		c.run(ctx, append(run, thawed...), cause)
 	}
-}
-
-// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
-// status is published here.
-func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	c.runs.HandleFailure(system, sup, child, stats, reason, message)
-	c.publish()
 }
 
 // publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that

@@ -15,9 +15,8 @@ import (
 // text, and no label twice, also before it has a series (I2).
 func TestFamilies(t *testing.T) {
 	m := actors.NewMetrics("x_")
-	m.Watch(actors.Sources{})
 	byName := map[string]actors.Family{}
-	for _, f := range m.Families() {
+	for _, f := range m.Families {
 		byName[f.Name] = f
 		if f.Help == "" || !slices.Contains([]string{"counter", "gauge", "histogram", "summary"}, f.Type) || len(f.Labels) != len(slices.Compact(slices.Sorted(slices.Values(f.Labels)))) {
 			t.Errorf("%+v", f)
@@ -41,10 +40,9 @@ func TestFamilies(t *testing.T) {
 // belongs to none of them (I4); and the names of an operator without modules.
 func TestFamiliesThatAreNotOffered(t *testing.T) {
 	m := actors.NewMetrics("x_")
-	m.Watch(actors.Sources{})
 	others := regexp.MustCompile(`^x_(hook_run_.*|hook_enable_kubernetes_bindings_.*)$`)
 	snapshots := 0
-	for _, f := range m.Families() {
+	for _, f := range m.Families {
 		if others.MatchString(f.Name) {
 			t.Errorf("%s is offered", f.Name)
 		}

@@ -17,7 +17,7 @@
 // A task goes from a queue to its owner and from there to a run, which may block. The
 // owner hands over what the run may know, with the values (known, services.go); the run starts a
 // process or Helm, and asks the owner to apply the result. The owner is the single writer
-// of its values and the supervision strategy of its runs. It notifies the queue once: when
+// of its values, and supervises its runs. It notifies the queue once: when
 // the run is gone, or when the queue is not to wait for its retries (parked).
 //
 // An actor knows of the others only the messages that they exchange, which package messages lists; no actor has a pointer to

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -12,16 +11,12 @@ import (
 
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
-
-	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
 const (
-	// driftQueue holds the looks for drift of all modules.
-	driftQueue = hooks.ReservedQueues + "drift"
 	// driftMoment is how long after a run the first look comes: what controllers and
 	// webhooks do to new objects is done by then.
 	driftMoment = 5 * time.Second
@@ -30,188 +25,133 @@ const (
 	driftPeriod = 5 * time.Minute
 )
 
-// drift is the part of a module that looks for what others changed of the objects that its chart
-// deployed. It looks a moment after each run and then from time to time, while the module rests;
-// looks of all modules share a queue, one at a time. What is found is reported, or corrected by a
-// run of the module, with drift as its cause.
+// drift is what a module knows of changes that others have made to the objects that its chart deployed. It looks for
+// them a moment after each run and then from time to time, while it rests; of all modules one at a
+// time. What is found is reported, or corrected by a run of the module, with drift as its cause.
 //
 //	ran -moment-> check -clean-> check after a period
 //	              check -drift, report-> check after a period
-//	              check -drift, correct-> run -> ran
+//	              check -drift, correct-> run -period-> check
 //
-// If another client changes the same fields again after each correction, corrections slow down, up
-// to the period.
+// So whoever changes the same fields again after each correction is corrected once a period.
 type drift struct {
-	program *program
-	name    string // of the module
-	log     *slog.Logger
-	module  *module
-
-	number int    // of the timer that counts; one with another number is out of date
-	task   string // the ID of the look in progress
-	driftFound
-}
-
-func (d *drift) period() time.Duration { return cmp.Or(d.program.DriftPeriod, driftPeriod) }
-
-// driftFound is what is forgotten when the module no longer owns the objects.
-type driftFound struct {
+	number  int // of the timer that counts, or of the look: one with another number is out of date
 	checked time.Time
 	failed  string // why the last look failed
-	found   DriftFound
-	told    []string // the objects and their fields, without values, as it was reported
-	// correcting are the objects that the next run corrects. cause is that of the last correction,
-	// at the time corrected; it is nil again after the objects have stayed as they are for a
-	// period. The next correction appends to it, so repeated corrections of contested fields form a chain.
-	correcting []helm.Object
-	cause      *messages.Cause
-	corrected  time.Time
+	found   Drift
+	named   []string // the objects and their fields, without values
 }
+
+func (m *module) driftPeriod() time.Duration { return cmp.Or(m.program.DriftPeriod, driftPeriod) }
 
 // driftDue is sent by a timer.
 type driftDue struct{ number int }
 
-// driftDelay adds up to a tenth to d, for each module always the same part, so that the looks of
-// all modules are spread over time, and come in an order that is known.
-func driftDelay(module string, d time.Duration) time.Duration {
+// lookForDrift begins to wait for the next look at a module. It waits up to a tenth longer, each module always the same
+// part, so that the looks of all modules are spread over time, and come in an order that is known.
+func (m *module) lookForDrift(in time.Duration) {
+	if m.program.Plans == nil || m.program.Drift != messages.DriftReport && m.program.Drift != messages.DriftCorrect {
+		return
+	}
+	m.drift.number++
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(module)) // a hash takes everything
+	_, _ = sum.Write([]byte(m.name)) // a hash takes everything
 	const steps = 1000
-	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
+	in += in / 10 * time.Duration(sum.Sum32()%steps) / steps
+	due, to := driftDue{m.drift.number}, m.program.Owner(m.name)
+	time.AfterFunc(in, func() { m.program.Send(to, due) })
 }
 
-// lookLater begins to wait for the next look at a module.
-func (d *drift) lookLater(in time.Duration) {
-	if d.program.Plans == nil || d.program.Drift != messages.DriftReport && d.program.Drift != messages.DriftCorrect {
+// forgetDrift is called when the objects have no owner any more.
+func (m *module) forgetDrift() { m.drift = drift{number: m.drift.number + 1} }
+
+// driftDue looks for drift, and waits for the next look. A module that runs, or will, looks after that. A look renders
+// with the present values: if a run begins meanwhile, or is due because the values are not those of the last one, what
+// is found is about the past, and dropped.
+func (m *module) driftDue(ctx actor.Context, msg driftDue) {
+	if msg.number != m.drift.number || !m.rests() {
 		return
 	}
-	d.number++
-	due, to := driftDue{d.number}, d.program.Owner(d.name)
-	time.AfterFunc(driftDelay(d.name, in), func() { d.program.Send(to, due) })
+	m.lookForDrift(m.driftPeriod())
+	p, number, known := m.program, m.drift.number, m.known()
+	m.runs.Start(ctx, supervisor.Task{
+		ID: fmt.Sprint("drift-", number), AllowFailure: true, Ended: func(actor.Context, bool) {},
+		Work: func(run *supervisor.Run) (any, error) {
+			run.Step("wait until other modules were looked at")
+			if err := p.Looks.Acquire(run.Context(), 1); err != nil {
+				return nil, err
+			}
+			defer p.Looks.Release(1)
+			run.Step("look for drift")
+			merged, _ := known.Values()
+			changes, settled, err := p.Plans.Drift(run.Context(), plan.HelmModule(known.Module, merged))
+			if !settled {
+				return nil, err
+			}
+			return Drift(changes), err
+		},
+		Succeeded: func(ctx actor.Context, result any) {
+			if found, ok := result.(Drift); ok && number == m.drift.number {
+				m.driftFound(ctx, found)
+			}
+		},
+		Failed: func(at supervisor.Attempt) {
+			m.drift.failed = at.Err.Error()
+			m.log.Warn("the objects of the module cannot be compared with its chart, will retry", "err", at.Err, "in", m.driftPeriod())
+		},
+	})
 }
 
-// stop ends the look in progress and the waiting for the next one.
-func (d *drift) stop(ctx actor.Context, runs *supervisor.Runs) {
-	d.number++
-	if d.task != "" {
-		runs.Cancel(ctx, d.task)
+// driftFound takes over the result of a look, logs what was not logged before, and queues the run that puts it back, if
+// there is to be one.
+func (m *module) driftFound(ctx actor.Context, found Drift) {
+	now, before := found.Named(), m.drift.named
+	m.drift = drift{number: m.drift.number, checked: time.Now(), found: found, named: now}
+	if len(now) == 0 && len(before) > 0 {
+		m.log.Info("the objects of the module are again as it deployed them")
 	}
-}
-
-// forget is called when the objects have no owner any more.
-func (d *drift) forget(ctx actor.Context, runs *supervisor.Runs) {
-	d.stop(ctx, runs)
-	d.driftFound = driftFound{}
-}
-
-// begin queues a look. A module that runs, or will, looks after that.
-func (d *drift) begin(ctx actor.Context, msg driftDue) {
-	if msg.number != d.number || !d.module.rests() {
-		return
-	}
-	t := d.program.NewTask(d.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
-	t.Queue, t.AllowFailure = driftQueue, true
-	d.program.Enqueue(ctx, false, t)
-}
-
-// looked takes over the result of a look. If a run has begun meanwhile, the result is about the
-// past and is dropped.
-func (d *drift) looked(ctx actor.Context, result any) {
-	found, _ := result.(DriftFound)
-	if !d.module.rests() || !found.Known {
-		d.lookLater(d.period())
-		return
-	}
-	d.checked, d.failed, d.found = time.Now(), "", found
-	told := found.Changes.Named()
-	d.report(told)
-	if len(told) > 0 && d.program.Drift == messages.DriftCorrect {
-		d.correct(ctx)
-		return
-	}
-	if len(told) == 0 && time.Since(d.corrected) >= d.period() { // a look right after it proves nothing
-		d.cause = nil
-	}
-	d.lookLater(d.period())
-}
-
-// report logs what was not logged before.
-func (d *drift) report(told []string) {
-	if len(told) == 0 && len(d.told) > 0 {
-		d.log.Info("the objects of the module are again as it deployed them")
-	}
-	if d.program.Drift == messages.DriftCorrect || !slices.Equal(told, d.told) {
-		for _, object := range told {
-			d.log.Warn("an object of the module was changed by another client", "object", object, "drift", d.program.Drift)
+	if !slices.Equal(now, before) {
+		for _, object := range now {
+			m.log.Warn("an object of the module was changed by another client", "object", object, "drift", m.program.Drift)
 		}
 	}
-	d.told = told
+	if len(m.drifted()) > 0 {
+		m.program.Metrics.DriftCorrected.WithLabelValues(m.name).Inc()
+		cause := messages.Cause{Activation: messages.ByDrift, Detail: messages.Few(1, now)}
+		m.program.Enqueue(ctx, false, m.program.NewTask(m.name, messages.RunModule{}, cause))
+	}
 }
 
-// correct queues the run that puts back what was found. If the fields are
-// contested, it waits, longer each time, and at most for a period.
-func (d *drift) correct(ctx actor.Context) {
-	d.correcting = nil
-	for _, c := range d.found.Changes {
-		d.correcting = append(d.correcting, c.Object)
+// drifted are the objects that the next run corrects.
+func (m *module) drifted() (objects []helm.Object) {
+	if m.program.Drift != messages.DriftCorrect {
+		return nil
 	}
-	cause := messages.Cause{Activation: messages.ByDrift, Detail: messages.Few(1, d.told)}
-	if d.cause != nil {
-		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
+	for _, c := range m.drift.found {
+		objects = append(objects, c.Object)
 	}
-	d.cause, d.corrected = &cause, time.Now()
-	d.program.Metrics.DriftCorrected.WithLabelValues(d.name).Inc()
-	t := d.program.NewTask(d.name, messages.RunModule{}, cause)
-	delay := slowedDown(turns(cause), d.period())
-	if delay == 0 {
-		d.program.Enqueue(ctx, false, t)
-		return
-	}
-	d.program.Metrics.Loops.WithLabelValues(activation(cause)).Inc()
-	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
-	d.module.runLater(t, delay)
+	return objects
 }
 
-// shown is what pages show of the last check.
-func (d *drift) shown() func(secrets bool) messages.Drift {
-	found, drift := d.found.Changes, messages.Drift{Mode: cmp.Or(d.program.Drift, messages.DriftOff), Checked: d.checked, Error: d.failed}
-	hider := d.program.Secrets.Hider
+// driftCorrected waits for the next look after a run, which has put back what was found, if it was to.
+func (m *module) driftCorrected() {
+	in := driftMoment
+	if len(m.drifted()) > 0 {
+		m.drift.found, m.drift.named, in = nil, nil, m.driftPeriod()
+	}
+	m.lookForDrift(in)
+}
+
+// driftShown is what pages show of the last check.
+func (m *module) driftShown() func(secrets bool) messages.Drift {
+	found := m.drift.found
+	drift := messages.Drift{Mode: cmp.Or(m.program.Drift, messages.DriftOff), Checked: m.drift.checked, Error: m.drift.failed}
+	hider := m.program.Secrets.Hider
 	return func(secrets bool) messages.Drift {
 		shown := drift // several pages may ask at the same time
 		shown.Objects = found.Shown(hider(), secrets)
 		return shown
 	}
-}
-
-// look makes a task a look.
-func (d *drift) look(a *assignment, j moduleJob) *assignment {
-	d.task = a.Task.ID
-	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
-	a.succeeded = d.looked
-	a.failed = func(at supervisor.Attempt) {
-		d.failed = at.Err.Error()
-		d.lookLater(d.period())
-	}
-	return a
-}
-
-// DriftFound is the result of a look. Known is false when the module must run anyway: what that run
-// changes is no drift, and nothing is reported.
-type DriftFound struct {
-	Changes Drift
-	Known   bool
-}
-
-// SeekDrift is the work of a CheckDrift task. It renders with the present values: when they differ
-// from those of the last run, an upgrade is due.
-func (j moduleJob) SeekDrift(run *supervisor.Run) (DriftFound, error) {
-	run.Step("look for drift")
-	merged, _ := j.Known.Values()
-	changes, known, err := j.Plans.Drift(run.Context(), plan.HelmModule(j.Module, merged))
-	if err != nil {
-		return DriftFound{}, fmt.Errorf("look for drift: %w", err)
-	}
-	return DriftFound{changes, known}, nil
 }
 
 // Drift is what others changed of the objects of a module: Before is what was found in the cluster,

@@ -264,9 +264,6 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	}
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: messages.Few(1, absent)}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
-	for _, name := range absent {
-		h.program.Metrics.absent.WithLabelValues(module, name).Inc()
-	}
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
 }
 

@@ -1,10 +1,8 @@
 package actors
 
 import (
-	"encoding/json"
 	"math"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -21,7 +20,7 @@ import (
 
 // Metrics are the figures of the operator. Whoever does a thing counts it here. Labels that do not apply are empty.
 // The fields may be used from any goroutine; NewMetrics sets them, and nothing replaces them afterwards. Metrics
-// implements kube.Requests and kube.Watches.
+// implements kube.Watches.
 type Metrics struct {
 	// Registry has the metrics of the operator alone. A page that shows both registries gathers
 	// both.
@@ -34,29 +33,25 @@ type Metrics struct {
 	// Of what concerns all modules. reloadSeconds and reloads grow together, so their quotient is the mean duration.
 	ConfigRefused, DiscoveryFailed, fallbacks                       prometheus.Counter
 	reloadSeconds, reloads, ReloadRestarts, ReloadsPostponed, Loops *prometheus.CounterVec
-	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations. The
-	// names of objects that are absent are labels, in a bounded number: a release has the objects of its chart.
-	runSeconds, helmSeconds                                     *prometheus.SummaryVec
-	operations                                                  *prometheus.HistogramVec
-	runFailed, deleteFailed, absent, Redeployed, DriftCorrected *prometheus.CounterVec
-	oldRunFailed                                                prometheus.Counter
-	// Of hooks: of modules, and global ones. The old names are those of sums over both (X11).
+	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations.
+	runSeconds, helmSeconds                             *prometheus.SummaryVec
+	operations                                          *prometheus.HistogramVec
+	runFailed, deleteFailed, Redeployed, DriftCorrected *prometheus.CounterVec
+	oldRunFailed                                        prometheus.Counter
+	// Of hooks: of modules, and global ones. The old names, which the first generations of dashboards know, are those of sums
+	// over both (X11). They are counted together with the vectors: a sum over the series would fall when a module is forgotten.
 	moduleHooks, globalHooks      hookRuns
 	oldHookFailed, oldHookAllowed prometheus.Counter
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
 	// which dashboards use.
-	waited, compactions, Overflows *prometheus.CounterVec
-	actions                        *prometheus.HistogramVec
-	// Of kubernetes bindings. eventSeconds leaves out changes that are held until the Synchronization of their binding has
-	// ended: that wait is the hook's (C40).
-	filterSeconds, eventSeconds *prometheus.SummaryVec
-	missing                     *prometheus.CounterVec
+	waited, Overflows *prometheus.CounterVec
 	// Of the clients of the API server. Paths of requests are no labels: they name objects, whose number has no bound.
-	answers, watchErrors, interrupted *prometheus.CounterVec
-	latency, held                     *prometheus.HistogramVec
+	Requests                 kube.Requests
+	watchErrors, interrupted *prometheus.CounterVec
 
+	// Families are the metrics of the operator, also those without a series.
+	Families []Family
 	prefix   string
-	families []Family
 	vectors  []vector // those with labels
 	build    *prometheus.GaugeVec
 	live     *live
@@ -72,10 +67,10 @@ type hookRuns struct {
 
 // NewMetrics registers the metrics in registries of their own, so that a process may have several
 // operators, as tests do. Their names begin with prefix. The states that a scrape reads are missing
-// until [Metrics.Watch] names their sources.
+// until there is an operator.
 func NewMetrics(prefix string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry(), HookRegistry: prometheus.NewRegistry(), prefix: prefix}
-	m.live = &live{states: map[string]state{}}
+	m.live = m.newLive()
 	m.build = m.gauge("build_info", "1 for the version of the running operator, and of the Go compiler that built it.", "version", "goversion")
 	m.Reports = newReports(m)
 	m.HookRegistry.MustRegister(m.Reports)
@@ -95,14 +90,13 @@ func (m *Metrics) declareModules() {
 	m.reloads = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.ReloadRestarts = m.counter("reload_restarts_total", "Reloads of all modules that were restarted before they had ended.", "activation")
 	m.ReloadsPostponed = m.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because it had been restarted too often.", "activation")
-	m.Loops = m.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, also of corrections of drift that another client undoes; and charts that rendered differently from equal inputs.", "activation")
+	m.Loops = m.counter("value_loops_total", "Runs and reloads slowed down because they are part of a loop, and charts that rendered differently from equal inputs.", "activation")
 
 	m.runSeconds = m.summary("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.runFailed = m.counter("module_run_errors_total", "Failed module runs.", "module")
-	m.oldRunFailed = m.alias("module_run_errors", m.prefix+"module_run_errors_total")
+	m.oldRunFailed = m.counter("module_run_errors", "Failed runs of all modules (old name).").WithLabelValues()
 	m.deleteFailed = m.counter("module_delete_errors_total", "Failed deletions of modules.", "module")
 	m.DriftCorrected = m.counter("module_drift_corrections_total", "Runs of the module that corrected drift.", "module")
-	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.Redeployed = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	m.helmSeconds = m.summary("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation")
 	m.operations = m.histogram("helm_operation_seconds", "Duration of the steps of the Helm part, of all modules: template, check-upgrade, upgrade (also for installs), fallback.",
@@ -111,8 +105,8 @@ func (m *Metrics) declareModules() {
 
 	m.moduleHooks = m.hookRuns("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.globalHooks = m.hookRuns("global_hook_", "hook", "binding", "queue", "activation")
-	m.oldHookFailed = m.alias("hook_errors", m.prefix+"module_hook_errors_total and "+m.prefix+"global_hook_errors_total")
-	m.oldHookAllowed = m.alias("hook_allowed_errors", m.prefix+"module_hook_allowed_errors_total and "+m.prefix+"global_hook_allowed_errors_total")
+	m.oldHookFailed = m.counter("hook_errors", "Failed runs of all hooks (old name).").WithLabelValues()
+	m.oldHookAllowed = m.counter("hook_allowed_errors", "Allowed failures of all hooks (old name).").WithLabelValues()
 }
 
 // hookRuns declares the metrics of one kind of hooks. They are most of the page, since there are
@@ -130,23 +124,15 @@ func (m *Metrics) hookRuns(kind string, labels ...string) hookRuns {
 	}
 }
 
-// declareEvents declares what is counted of queues, bindings and requests.
+// declareEvents declares what is counted of queues and requests.
 func (m *Metrics) declareEvents() {
 	m.waited = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
-	m.actions = m.histogram("tasks_queue_action_duration_seconds", "Time that a queue took to add, take or drop tasks.",
-		[]float64{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1}, "queue_name", "queue_action")
-	m.compactions = m.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several triggers at once.", "queue_name", "hook")
 	m.Overflows = m.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced the events of a binding.", "queue_name", "hook")
 
-	watch := []string{"module", "hook", "binding", "queue", "kind"}
-	m.filterSeconds = m.summary("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
-	m.eventSeconds = m.summary("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...)
-	m.missing = m.counter("binding_monitor_missing_total", "Changes of objects that arrived after the watch of their binding was stopped, together with the module.", "binding")
-
 	short := []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}
-	m.answers = m.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code")
-	m.latency = m.histogram("kubernetes_client_request_latency_seconds", "Time until the API server responded.", short, "host", "verb")
-	m.held = m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the operator's own rate limit.", short, "host", "verb")
+	m.Requests.Answers = m.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code")
+	m.Requests.Took = m.histogram("kubernetes_client_request_latency_seconds", "Time until the API server responded.", short, "host", "verb")
+	m.Requests.Held = m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the operator's own rate limit.", short, "host", "verb")
 	m.watchErrors = m.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type")
 	m.interrupted = m.counter("factory_informer_dead_total", "Watches that were interrupted; each is retried until it works again.", "gvr", "namespace")
 }
@@ -160,10 +146,7 @@ func (m *Metrics) ShowVersion(version string) {
 // included: a queue that it shares with others lives on, and its series name a hook without the
 // module.
 func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
-	m.Reports.forget(func(who reporter) bool { return who.module == module })
-	for _, v := range m.vectors {
-		v.DeletePartialMatch(prometheus.Labels{"module": module})
-	}
+	m.forget("module", module, func(who reporter) bool { return who.module == module })
 	for _, hook := range own {
 		m.ForgetHook(module, hook.Name)
 	}
@@ -173,16 +156,14 @@ func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
 // one. The name of a hook begins with the directory of its module, so it identifies the hook also
 // where no label names the module.
 func (m *Metrics) ForgetHook(module, hook string) {
-	m.Reports.forget(func(who reporter) bool { return who == reporter{module, hook} })
-	for _, v := range m.vectors {
-		v.DeletePartialMatch(prometheus.Labels{"hook": hook})
-	}
+	m.forget("hook", hook, func(who reporter) bool { return who == reporter{module, hook} })
 }
 
-// Families lists the metrics of the operator by name, also those without a series. Those of
-// [Metrics.Watch] are among them only after it was called.
-func (m *Metrics) Families() []Family {
-	return slices.SortedFunc(slices.Values(m.families), func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
+func (m *Metrics) forget(label, value string, reports func(reporter) bool) {
+	m.Reports.forget(reports)
+	for _, v := range m.vectors {
+		v.DeletePartialMatch(prometheus.Labels{label: value})
+	}
 }
 
 // activation is the label of that name: what began the chain of causes (I3). A chain may be long
@@ -208,7 +189,7 @@ type vector interface {
 // registers nothing. A metric that is declared past it is missing in the documentation.
 func (m *Metrics) describe(kind, name, help string, labels ...string) Family {
 	f := Family{m.prefix + name, kind, help, labels}
-	m.families = append(m.families, f)
+	m.Families = append(m.Families, f)
 	return f
 }
 
@@ -240,28 +221,6 @@ func (m *Metrics) histogram(name, help string, buckets []float64, labels ...stri
 func (m *Metrics) summary(name, help string, labels ...string) *prometheus.SummaryVec {
 	f := m.describe("summary", name, help, labels...)
 	return register(m, prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: f.Name, Help: help}, labels))
-}
-
-// alias is a name that the first generations of dashboards know (X11): a sum over all hooks and modules. The caller counts
-// it together with the vector that it sums up: a sum over the series of the vector would fall when
-// a module is forgotten, which a counter must not.
-func (m *Metrics) alias(name, of string) prometheus.Counter {
-	return m.counter(name, "Old name of the sum over "+of+".").WithLabelValues()
-}
-
-// Answered implements kube.Requests. Each attempt of a retry is one answer.
-func (m *Metrics) Answered(host, verb, code string) {
-	m.answers.WithLabelValues(host, verb, code).Inc()
-}
-
-// Took implements kube.Requests.
-func (m *Metrics) Took(host, verb string, d time.Duration) {
-	m.latency.WithLabelValues(host, verb).Observe(d.Seconds())
-}
-
-// Held implements kube.Requests.
-func (m *Metrics) Held(host, verb string, d time.Duration) {
-	m.held.WithLabelValues(host, verb).Observe(d.Seconds())
 }
 
 // WatchFailed implements kube.Watches.
@@ -320,14 +279,6 @@ func (m *Metrics) Operated(c messages.Cause, o helm.Operation, began time.Time) 
 	}
 }
 
-// What a queue does, as tasks_queue_action_duration_seconds names it (I2): a task comes to the tail
-// or to the head, or becomes the one in progress.
-const (
-	addLast     = "AddLast"
-	addFirst    = "AddFirst"
-	removeFirst = "RemoveFirst"
-)
-
 // TaskStarted notes that a task has left the line. The pauses between attempts at it do not count
 // as waiting: it is at the head then. The label binding is the first one that the task runs a hook for.
 func (m *Metrics) TaskStarted(t messages.Task) {
@@ -335,85 +286,36 @@ func (m *Metrics) TaskStarted(t messages.Task) {
 	switch w := t.Work.(type) {
 	case messages.RunHook:
 		binding = w.Triggers[0].Context.Binding
-		if len(w.Triggers) > 1 {
-			m.compactions.WithLabelValues(t.Queue, t.Hook()).Inc()
-		}
 	case messages.SynchronizeHook:
 		binding = w.Names[0]
 	}
 	m.waited.WithLabelValues(messages.ModuleOf(t.Owner), t.Hook(), binding, t.Queue).Add(seconds(t.QueuedAt))
 }
 
-// Filter is the filter of a binding, which is timed. The goroutines of its watch call it for each
-// object that arrives, so its series is looked up once, here, and not with each object.
-func (m *Metrics) Filter(key messages.WatchKey, of hooks.KubernetesBinding) func(map[string]any) (json.RawMessage, error) {
-	duration := m.filterSeconds.WithLabelValues(watchLabels(key, of)...)
-	return func(object map[string]any) (json.RawMessage, error) {
-		began := time.Now()
-		defer func() { duration.Observe(seconds(began)) }()
-		return of.Filter.Apply(object)
-	}
-}
-
-// EventMissed counts a change whose watch has ended: it was in the mailbox by then. Nothing is lost.
-// The label names the binding by its place, because its name went with the watch.
-func (m *Metrics) EventMissed(key messages.WatchKey) {
-	m.missing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
-}
-
-// watchLabels are in the order in which declareEvents names them.
-func watchLabels(key messages.WatchKey, b hooks.KubernetesBinding) []string {
-	return []string{messages.ModuleOf(key.Owner), key.Binding.Hook, b.Name, b.Queue, b.Kind}
-}
-
-// Sources are what states are read from. A scrape calls the functions in its own goroutine, several
-// scrapes at the same time, so they must not ask an actor: one that is busy would hold up the page.
-type Sources struct {
-	Actors *supervisor.Inspector
-	// Critical: a module whose run fails holds the others up (failure policy block).
-	Critical bool
-	// Leadership returns who leads; nil when this replica is alone.
-	Leadership func() view.Leadership
-	// Hanging lists the hooks that hang, the longest first.
-	Hanging func() []view.RunningHook
-}
-
-// Watch adds the metrics that are read from the sources. A later call replaces the sources: the
-// metrics may outlive an operator, as in tests that restart it. Calls must not overlap.
-func (m *Metrics) Watch(s Sources) {
-	if s.Leadership == nil { // who is alone leads
-		s.Leadership = func() view.Leadership { return view.Leadership{Leading: true} }
-	}
-	if m.live.sources.Swap(&s) != nil {
-		return // declared and registered by an earlier call
-	}
-	for _, f := range liveFamilies() {
-		kind, value := "gauge", prometheus.GaugeValue
-		if strings.HasSuffix(f.Name, "_total") { // by the naming rules of Prometheus counters, and only they, end so
-			kind, value = "counter", prometheus.CounterValue
-		}
-		whole := m.describe(kind, f.Name, f.Help, f.Labels...)
-		m.live.states[f.Name] = state{prometheus.NewDesc(whole.Name, f.Help, f.Labels, nil), value}
-	}
-	m.Registry.MustRegister(m.live)
-}
-
 // live are metrics that are made at the moment of a scrape, from what actors publish about
-// themselves: they need not be kept up to date, and what is gone has no series.
+// themselves: they need not be kept up to date, and what is gone has no series. A scrape runs in its own goroutine, several
+// at the same time, so it must not ask an actor: one that is busy would hold up the page.
 //
 // A counter among them must be one in its source, too: Prometheus takes a number that falls for a
 // restart.
 type live struct {
-	// sources is nil before Watch; later calls replace it while scrapes read.
-	sources atomic.Pointer[Sources]
-	// states are complete before live is registered, so scrapes read them without a lock.
-	states map[string]state
+	// source is nil before there is an operator. Another one replaces it, as in tests that restart it.
+	source atomic.Pointer[program]
+	states map[string]*prometheus.Desc
 }
 
-// state is one of these metrics.
-type state struct {
-	*prometheus.Desc
-	kind prometheus.ValueType
+func (m *Metrics) newLive() *live {
+	l := &live{states: map[string]*prometheus.Desc{}}
+	for _, f := range liveFamilies() {
+		kind := "gauge"
+		if strings.HasSuffix(f.Name, "_total") { // by the naming rules of Prometheus counters, and only they, end so
+			kind = "counter"
+		}
+		whole := m.describe(kind, f.Name, f.Help, f.Labels...)
+		l.states[f.Name] = prometheus.NewDesc(whole.Name, f.Help, f.Labels, nil)
+	}
+	m.Registry.MustRegister(l)
+	return l
 }
 
 // liveFamilies are these metrics, without prefix and type. scrape.emit has values for the labels, in their order.
@@ -422,16 +324,13 @@ func liveFamilies() []Family {
 	watch := labels("module", "hook", "binding", "queue", "kind")
 	return []Family{
 		{Name: "actor_mailbox_length", Help: "Messages waiting in mailboxes.", Labels: labels("actor")},
-		{Name: "actor_restarts_total", Help: "Retries of failed tasks, by the type of the actor. It is always the worker of a task: a crash of any other actor ends the process.", Labels: labels("actor")},
 		{Name: "kube_snapshot_objects", Help: "Objects in the snapshot of a binding.", Labels: watch},
 		{Name: "kube_jq_filter_errors_total", Help: "Objects on which the jqFilter of a binding failed; they have no filterResult.", Labels: watch},
 		{Name: "kube_binding_state", Help: "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", Labels: append(watch, "state")},
-		{Name: "binding_count", Help: "Bindings of a hook.", Labels: labels("module", "hook")},
 		{Name: "hook_hanging_seconds", Help: "How long a hook or an enabled script has been running. Reported after the first minute.", Labels: labels("module", "hook", "binding")},
 		{Name: "tasks_queue_length", Help: "Tasks in a queue, including the one in progress.", Labels: labels("queue")},
 		{Name: "tasks_queue_head_info", Help: "1 for the task that a queue is working on, or starts next.", Labels: labels("queue", "module", "task_type", "hook")},
 		{Name: "tasks_queue_head_seconds", Help: "How long the task at the head has been in progress, including the delays between attempts.", Labels: labels("queue")},
-		{Name: "tasks_queue_compaction_tasks_by_hook", Help: "Triggers that wait for a hook, if there are more than 20; its next run serves all of them.", Labels: labels("queue_name", "hook")},
 		{Name: "tasks_queue_triggers", Help: "Events and ticks that wait in a queue; one task of a hook contains all that wait for it.", Labels: labels("queue")},
 		{Name: "mm_module_info", Help: "1 for each module. critical is true if a failing run of a module holds up the others (module failure policy block).", Labels: labels("module", "enabled", "critical")},
 		{Name: "mm_module_enabled", Help: "1 while the module is enabled. version is the version of the chart that was applied last.", Labels: labels("module", "version")},
@@ -449,8 +348,8 @@ func liveFamilies() []Family {
 
 // scrape is one moment: all metrics of a scrape see the same statuses.
 type scrape struct {
-	*Sources
-	states   map[string]state
+	*program
+	states   map[string]*prometheus.Desc
 	statuses map[string]supervisor.Status // by the path of the actor
 	out      chan<- prometheus.Metric
 }
@@ -459,40 +358,36 @@ type scrape struct {
 // emitted twice in a scrape: the registry leaves the second series out and reports an error. A
 // wrong number of labels, or another name, is a bug and panics.
 func (s scrape) emit(name string, value float64, labels ...string) {
-	of := s.states[name]
-	s.out <- prometheus.MustNewConstMetric(of.Desc, of.kind, value, labels...)
-}
-
-// published is the status of the only actor that publishes this type. It is zero when no actor
-// does: before the start, and in a follower, which has no converge and no queues.
-func published[S any](s scrape) (status S) {
-	for _, one := range s.statuses {
-		if status, ok := one.(S); ok {
-			return status
-		}
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
 	}
-	return status
+	s.out <- prometheus.MustNewConstMetric(s.states[name], kind, value, labels...)
 }
 
 // Describe implements prometheus.Collector. By it the registry notices a name that is taken.
 func (l *live) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range l.states {
-		out <- s.Desc
+		out <- s
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (l *live) Collect(out chan<- prometheus.Metric) {
-	sources := l.sources.Load()
-	s := scrape{sources, l.states, sources.Actors.Statuses(), out}
-	for kind, n := range s.Actors.Waiting() { // by type: their number does not grow with the modules
+	source := l.source.Load()
+	if source == nil {
+		return
+	}
+	s := scrape{source, l.states, source.Inspector.Statuses(), out}
+	for kind, n := range s.Inspector.Waiting() { // by type: their number does not grow with the modules
 		s.emit("actor_mailbox_length", float64(n), kind)
 	}
-	s.emit("actor_restarts_total", float64(s.Actors.Restarts()), "worker")
+	for _, h := range s.Runs.Hanging() {
+		s.emit("hook_hanging_seconds", seconds(h.Began), h.Module, h.Hook, h.Binding)
+	}
 	s.bindings()
 	s.queues()
 	s.modules()
-	s.hanging()
 	s.converge()
 }
 
@@ -502,7 +397,8 @@ func (l *live) Collect(out chan<- prometheus.Metric) {
 // page would be zeros.
 func (s scrape) bindings() {
 	all := map[[5]string]messages.BindingState{}
-	for _, b := range published[view.MonitorsStatus](s).Bindings {
+	monitors, _ := s.statuses[monitorsPath].(view.MonitorsStatus)
+	for _, b := range monitors.Bindings {
 		labels := [5]string{messages.ModuleOf(b.Owner), b.Hook, b.Binding, b.Queue, b.Kind}
 		if first, seen := all[labels]; seen {
 			b.Phase, b.Objects, b.FilterErrors = first.Phase, b.Objects+first.Objects, b.FilterErrors+first.FilterErrors
@@ -533,9 +429,6 @@ func (s scrape) queues() {
 		if q.InProgress {
 			s.emit("tasks_queue_head_seconds", seconds(q.Since), queue)
 		}
-		for hook, n := range q.Crowded { // few: the queue publishes only hooks with many triggers
-			s.emit("tasks_queue_compaction_tasks_by_hook", float64(n), queue, hook)
-		}
 	}
 }
 
@@ -543,9 +436,8 @@ func (s scrape) queues() {
 // that say that it is disabled, and its maintenance (I9). A module whose directory is gone keeps
 // these, too, because its actor lives on.
 func (s scrape) modules() {
-	s.hooks("", published[view.GlobalStatus](s).Loaded)
 	for _, m := range view.Modules(s.statuses, nil, nil, time.Now()) {
-		s.emit("mm_module_info", 1, m.Name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
+		s.emit("mm_module_info", 1, m.Name, strconv.FormatBool(m.Enabled), strconv.FormatBool(!s.Isolate))
 		s.emit("mm_module_enabled", number(m.Enabled), m.Name, m.Version)
 		if m.Maintenance != "" { // also of a disabled module, whose release is kept
 			s.emit("mm_module_maintenance", 1, m.Name, m.Maintenance)
@@ -553,7 +445,6 @@ func (s scrape) modules() {
 		if !m.Enabled {
 			continue // I9
 		}
-		s.hooks(m.Name, m.Loaded)
 		s.emit("module_parked", number(m.Parked), m.Name)
 		s.emit("module_unhealthy", number(m.State == view.Unhealthy), m.Name)
 		if m.Drifted != nil && !m.Drifted(false).Checked.IsZero() { // before, a zero would say that nothing has drifted
@@ -562,37 +453,23 @@ func (s scrape) modules() {
 	}
 }
 
-// hooks are the bindings of hooks of all types: a hook that binds beforeHelm and two crontabs has three.
-func (s scrape) hooks(module string, loaded []hooks.Hook) {
-	for _, h := range loaded {
-		s.emit("binding_count", float64(len(h.Config.Orders)+len(h.Config.Schedules)+len(h.Config.Kubernetes)), module, h.Name)
-	}
-}
-
-// hanging are the hooks that hang; a run that is over has no series.
-func (s scrape) hanging() {
-	shown := map[[3]string]bool{}
-	for _, h := range s.Hanging() { // of parallel runs of one binding the longest, which comes first
-		labels := [3]string{h.Module, h.Hook, h.Binding}
-		if !shown[labels] {
-			shown[labels] = true
-			s.emit("hook_hanging_seconds", seconds(h.Began), labels[:]...)
-		}
-	}
-}
-
 // converge is whether all modules are in the state that is wanted, what a person has to decide, and who leads.
 // These have a series at any time, with 0 for no or nothing, so that an alert can tell "no" from
 // "no operator".
 func (s scrape) converge() {
-	now, leads := published[view.ConvergeStatus](s), s.Leadership()
+	now, _ := s.statuses[convergePath].(view.ConvergeStatus)
+	config, _ := s.statuses[configPath].(view.ConfigStatus)
+	leads := view.Leadership{Leading: true} // who is alone leads
+	if s.Leadership != nil {
+		leads = s.Leadership()
+	}
 	s.emit("converged", number(now.Ready && now.Phase == view.ConvergeIdle))
 	releases := 0
 	if now.HeldPurge != nil {
 		releases = len(now.HeldPurge.Releases)
 	}
 	s.emit("purges_held", float64(releases))
-	s.emit("config_values_refused", number(published[view.ConfigStatus](s).Refused != ""))
+	s.emit("config_values_refused", number(config.Refused != ""))
 	s.emit("leader", number(leads.Leading))
 	s.emit("leader_transitions_total", float64(leads.Transitions))
 }

@@ -18,71 +18,51 @@ import (
 const maxSeries = 1000
 
 // hookReports are the series that hooks report through METRICS_PATH (I6, I7), and the Prometheus
-// collector of /metrics/hooks. Runs of several hooks end at the same time; a scrape sees all of a run or nothing.
+// collector of /metrics/hooks. Runs of several hooks end at the same time.
 type hookReports struct {
 	// Limit is how many series a hook may report; set it before hooks run.
 	Limit    int
 	reserved string // prefix of the operator's own metrics
 	dropped  *prometheus.CounterVec
 	mu       sync.Mutex
-	now      map[reporter]reported // guarded by mu
+	now      map[reporter]map[seriesKey]series // guarded by mu
 }
 
 // reporter is a hook that reports metrics; module is empty for global ones.
 type reporter struct{ module, hook string }
 
-// reported are the series of one hook.
-type reported map[seriesKey]series
-
 // seriesKey identifies a series of a hook: the name of the metric, and its labels as text.
 type seriesKey struct{ name, labels string }
 
-// series is one combination of labels; its maps are not changed.
+// series is one combination of labels.
 type series struct {
-	// action is the one of the first value, and decides the type: a gauge for set, a counter for
-	// add, a histogram for observe.
-	action hooks.MetricAction
-	group  string // of the last value; empty for none, then the series stays (I8)
-	// labels include hook and module; none is empty.
-	labels map[string]string
-	value  float64 // of histograms the sum
-	// of histograms: values, and for each upper bound how many of them do not exceed it
-	count   uint64
-	buckets map[float64]uint64
+	prometheus.Metric                    // a Gauge, a Counter or a Histogram
+	action            hooks.MetricAction // of the first value, which decides that
+	group             string             // of the last value; empty for none, then the series stays (I8)
+	buckets           []float64          // of a Histogram
 }
 
 func newReports(m *Metrics) *hookReports {
 	return &hookReports{
-		Limit: maxSeries, reserved: m.prefix, now: map[reporter]reported{},
+		Limit: maxSeries, reserved: m.prefix, now: map[reporter]map[seriesKey]series{},
 		dropped: m.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
 	}
 }
 
-// actions are those of all series, by name, which decide their types: the registry leaves out series that have another
-// type, and reports an error. If two hooks introduce one name with
-// different types at the same moment, the type that comes first in the alphabet wins, so that each
-// scrape decides the same.
-func actions(now map[reporter]reported) map[string]hooks.MetricAction {
-	all := map[string]hooks.MetricAction{}
-	for _, own := range now {
-		for key, s := range own {
-			if action, ok := all[key.name]; !ok || s.action < action {
-				all[key.name] = s.action
-			}
-		}
-	}
-	return all
-}
-
 // Check refuses what could not be shown together with what exists: a run whose metrics are refused
-// has no effect at all (X27). It reserves nothing. Two hooks that introduce one name at the same
-// moment may both pass, which actions and Collect resolve at each scrape.
+// has no effect at all (X27). It reserves nothing. Of two hooks that introduce one name with different types at the same
+// moment, both may pass; the registry leaves out the series of one of them, and the next run of a hook is refused.
 func (r *hookReports) Check(written []hooks.Metric) error {
 	if len(written) == 0 {
 		return nil
 	}
+	known := map[string]hooks.MetricAction{}
 	r.mu.Lock()
-	known := actions(r.now)
+	for _, own := range r.now {
+		for key, s := range own {
+			known[key.name] = s.action
+		}
+	}
 	r.mu.Unlock()
 	for _, m := range written {
 		if m.Action == hooks.ActionExpire { // it has a group, and no name
@@ -121,8 +101,9 @@ func (r *hookReports) conflict(m hooks.Metric, known map[string]hooks.MetricActi
 	return nil
 }
 
-// Add shows what one run of a hook wrote. Series of a group that the run mentions and does not
-// report again vanish; groups belong to the hook (I7). New series beyond the limit are dropped and
+// Add shows what one run of a hook wrote. Groups that the run mentions are emptied first: series that it does not report
+// again vanish, its counters begin at zero, and there is room for new series. Groups belong to the hook (I7). The limit
+// never takes away what is shown: only values for new series, or more buckets, are dropped, and
 // counted; it returns how many. It is called after the result of the run was committed, so it refuses nothing.
 func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
 	if len(written) == 0 {
@@ -130,11 +111,39 @@ func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped i
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	who := reporter{messages.ModuleOf(owner), hook}
+	who, groups, size := reporter{messages.ModuleOf(owner), hook}, map[string]bool{}, 0
 	if r.now[who] == nil {
-		r.now[who] = reported{}
+		r.now[who] = map[seriesKey]series{}
 	}
-	if dropped = r.now[who].add(who, written, r.Limit); dropped > 0 {
+	for _, m := range written {
+		groups[m.Group] = m.Group != ""
+	}
+	own := r.now[who]
+	maps.DeleteFunc(own, func(_ seriesKey, s series) bool { return groups[s.group] })
+	for _, s := range own {
+		size += s.size()
+	}
+	for _, m := range written {
+		if m.Action == hooks.ActionExpire {
+			continue
+		}
+		labels := who.label(m.Labels)
+		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // fmt prints maps in the order of their keys
+		s, known := own[key]
+		if !known || !slices.Equal(s.buckets, m.Buckets) { // what was counted cannot be spread over other buckets
+			before := s.size()
+			s = newSeries(m, labels)
+			if more := s.size() - before; more > 0 && size+more > r.Limit {
+				dropped++
+				continue
+			}
+			size += s.size() - before
+		}
+		s.group = m.Group
+		s.add(m.Value)
+		own[key] = s
+	}
+	if dropped > 0 {
 		r.dropped.WithLabelValues(who.module, hook).Add(float64(dropped))
 	}
 	return dropped
@@ -145,47 +154,7 @@ func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped i
 func (r *hookReports) forget(gone func(reporter) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.now, func(who reporter, _ reported) bool { return gone(who) })
-}
-
-// add takes over what one run of the hook has written. Groups that the run mentions are emptied
-// first, so they begin with counters at zero and make room for new series. The limit never takes
-// away what is shown: only values for new series, or more buckets, are dropped.
-func (own reported) add(who reporter, written []hooks.Metric, limit int) (dropped int) {
-	groups := map[string]bool{}
-	for _, m := range written {
-		if m.Group != "" {
-			groups[m.Group] = true
-		}
-	}
-	maps.DeleteFunc(own, func(_ seriesKey, s series) bool { return groups[s.group] })
-	count := 0
-	for _, s := range own {
-		count += s.size()
-	}
-	for _, m := range written {
-		if m.Action == hooks.ActionExpire {
-			continue
-		}
-		labels := who.label(m.Labels)
-		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // fmt prints maps in the order of their keys
-		before, known := own[key]
-		if !known {
-			before = series{action: m.Action, labels: labels}
-		}
-		after := before.and(m)
-		more := after.size()
-		if known {
-			more -= before.size()
-		}
-		if more > 0 && count+more > limit {
-			dropped++
-			continue
-		}
-		own[key] = after
-		count += more
-	}
-	return dropped
+	maps.DeleteFunc(r.now, func(who reporter, _ map[seriesKey]series) bool { return gone(who) })
 }
 
 // label adds the labels of the operator, which win: a hook cannot report as another one. An empty
@@ -202,75 +171,53 @@ func (who reporter) label(labels map[string]string) map[string]string {
 	return all
 }
 
+// newSeries is a series without a value. Names, labels and buckets were checked when the hook wrote them.
+func newSeries(m hooks.Metric, labels map[string]string) series {
+	s, opts := series{action: m.Action, buckets: m.Buckets}, prometheus.Opts{Name: m.Name, Help: "Reported by a hook.", ConstLabels: labels}
+	switch m.Action {
+	case hooks.ActionAdd:
+		s.Metric = prometheus.NewCounter(prometheus.CounterOpts(opts))
+	case hooks.ActionObserve:
+		s.Metric = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: opts.Help, ConstLabels: labels, Buckets: m.Buckets})
+	default:
+		s.Metric = prometheus.NewGauge(prometheus.GaugeOpts(opts))
+	}
+	return s
+}
+
+func (s series) add(value float64) {
+	switch metric := s.Metric.(type) {
+	case prometheus.Gauge:
+		metric.Set(value)
+	case prometheus.Histogram:
+		metric.Observe(value)
+	case prometheus.Counter:
+		metric.Add(value)
+	}
+}
+
 // size counts as Prometheus does: a histogram has one series for each bucket, and three more.
 func (s series) size() int {
-	if s.action == hooks.ActionObserve {
+	switch s.action {
+	case "":
+		return 0
+	case hooks.ActionObserve:
 		return len(s.buckets) + 3
 	}
 	return 1
 }
 
-// and returns the series with one more value. With other buckets than before a histogram
-// starts again: what was counted cannot be spread over them.
-func (s series) and(m hooks.Metric) series {
-	s.group = m.Group
-	switch m.Action {
-	case hooks.ActionAdd:
-		s.value += m.Value
-	case hooks.ActionObserve:
-		before := s.buckets
-		if !slices.Equal(slices.Sorted(maps.Keys(before)), m.Buckets) {
-			s.count, s.value, before = 0, 0, nil
-		}
-		s.count++
-		s.value += m.Value
-		s.buckets = map[float64]uint64{}
-		for _, bound := range m.Buckets {
-			if s.buckets[bound] = before[bound]; m.Value <= bound {
-				s.buckets[bound]++
-			}
-		}
-	default:
-		s.value = m.Value
-	}
-	return s
-}
-
 // Describe implements prometheus.Collector: nothing is known in advance. To the registry that means
-// an unchecked collector, whose consistency Check and Collect must see to.
+// an unchecked collector, whose consistency Check must see to.
 func (r *hookReports) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector. A series whose type is not that of its name is left out.
+// Collect implements prometheus.Collector.
 func (r *hookReports) Collect(out chan<- prometheus.Metric) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := actions(r.now)
-	for who, own := range r.now {
-		for key, s := range own {
-			// A global hook may report in the name of a module; the module's hook of its name wins.
-			other := reporter{s.labels["module"], who.hook}
-			_, taken := r.now[other][key]
-			if s.action == all[key.name] && (other == who || !taken) {
-				out <- s.metric(key.name)
-			}
+	for _, own := range r.now {
+		for _, s := range own {
+			out <- s.Metric
 		}
 	}
-}
-
-// metric is the series as the registry takes it.
-func (s series) metric(name string) (m prometheus.Metric) {
-	var err error
-	desc := prometheus.NewDesc(name, "Reported by a hook.", nil, s.labels)
-	switch s.action {
-	case hooks.ActionAdd:
-		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value)
-	case hooks.ActionObserve:
-		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, s.buckets)
-	default:
-		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value)
-	}
-	if err != nil { // the scrape shows it; names and labels were checked when the hook wrote them
-		return prometheus.NewInvalidMetric(desc, err)
-	}
-	return m
 }

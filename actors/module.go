@@ -54,7 +54,6 @@ type module struct {
 func newModule(p *program, dir addons.Module, section *values.Section) *module {
 	m := &module{module: dir, phase: view.Disabled, delayed: time.NewTimer(0)}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, p.Log.With("module", dir.Name), section)
-	m.drift = drift{program: p, name: m.name, log: m.log, module: m}
 	return m
 }
 
@@ -96,7 +95,7 @@ func (m *module) receive(ctx actor.Context) {
 	case updateModule:
 		m.update(ctx, msg)
 	case driftDue:
-		m.drift.begin(ctx, msg)
+		m.driftDue(ctx, msg)
 	case messages.ConfirmPurge:
 		m.allowed = msg.Value
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
@@ -119,10 +118,7 @@ func (m *module) known() known {
 	}
 	k.Loaded, k.Started, k.Begun = m.loaded, m.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
-	k.Applied, k.Allowed = m.last.Action != "", m.allowed
-	if m.program.Drift == messages.DriftCorrect {
-		k.Drifted = m.drift.correcting
-	}
+	k.Applied, k.Allowed, k.Drifted = m.last.Action != "", m.allowed, m.drifted()
 	return k
 }
 
@@ -147,12 +143,6 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.startAlone(ctx, m.unlessGone(a))
-	case messages.CheckDrift:
-		if !m.rests() {
-			refuse(ctx, t)
-			return
-		}
-		m.start(ctx, m.unlessGone(m.drift.look(a, j)))
 	case messages.RunHook, messages.SynchronizeHook:
 		if a.work = m.hookWork(j.Job); a.work == nil || m.off() {
 			m.unqueued(t)
@@ -188,7 +178,7 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
 		return
 	}
 	m.delayed.Stop() // this run sees what the delayed one was for
-	m.drift.stop(ctx, m.runs)
+	m.drift.number++
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = func(ctx actor.Context) {
@@ -227,8 +217,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.last = outcome.Release
 		m.noteHeld(outcome.Release.Held)
 		m.tellUnstable(t, outcome.Release)
-		m.drift.correcting = nil
-		m.drift.lookLater(driftMoment)
+		m.driftCorrected()
 	}
 	m.become(view.Ready)
 	if m.lastRun != nil {
@@ -281,7 +270,7 @@ func (m *module) publish() {
 		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Release: m.last.Revision,
 		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
-		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: len(m.drift.told), Drifted: m.drift.shown(), Held: m.held, Loop: m.loop,
+		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: len(m.drift.named), Drifted: m.driftShown(), Held: m.held, Loop: m.loop,
 	})
 }
 
@@ -324,13 +313,6 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 		runs: supervisor.NewRuns(p.System), tasks: map[string]*assignment{},
 		left: map[string]map[step]effects{}, queued: map[string]bool{}, settled: map[messages.BindingKey]bool{},
 	}
-}
-
-// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in
-// Receive, so the status is published here, too.
-func (o *owner) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	o.runs.HandleFailure(system, sup, child, stats, reason, message)
-	o.self.publish()
 }
 
 // receive handles the messages that all owners understand, and reports whether the message was one

@@ -88,7 +88,7 @@ func (m *module) forget(ctx actor.Context) {
 // enabled module only (E11).
 func (m *module) clear(ctx actor.Context) {
 	m.delayed.Stop()
-	m.drift.forget(ctx, m.runs)
+	m.forgetDrift()
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
@@ -152,7 +152,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		return
 	}
 	m.crdsDue = true
-	m.drift.forget(ctx, m.runs)
+	m.forgetDrift()
 	m.forgetRelease()
 	switch {
 	case mode != values.Suspended:
@@ -246,7 +246,7 @@ func (m *module) answerHooks(ctx actor.Context) {
 // There is no retry here: the module run that needs the hooks fails with it, and asks again at its
 // next attempt.
 func (m *module) load(ctx actor.Context) {
-	if m.loaded || m.runs.Has(m.loading.run) {
+	if m.loaded || m.runs.Lives(m.loading.run) {
 		return
 	}
 	p, dir := m.program, m.module
@@ -271,7 +271,7 @@ func (m *module) load(ctx actor.Context) {
 			p.NameQueues(ctx, found) // before a task for one of these can come (F1)
 		},
 		Failed: func(a supervisor.Attempt) { failed = a.Err },
-		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
+		Ended: func(ctx actor.Context, _ bool) {
 			if needed(); m.loading.run != id {
 				return // it was cancelled, and who waits now waits for another one
 			}

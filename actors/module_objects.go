@@ -166,13 +166,13 @@ func (o *moduleObjects) tellAbsent(err error) {
 // compare writes the objects of the modules that were noted, as far as they differ. After objectsBatch it notes the
 // rest again, so that a request of a person does not wait for hundreds of writes. What refuses a single object, such as
 // a webhook or a quota, does not delay the others.
-func (o *moduleObjects) compare(ctx actor.Context, due changes) {
+func (o *moduleObjects) compare(ctx actor.Context, due map[string]bool) {
 	tree := o.program.Runs.Tree.Load()
 	if !o.listed || tree == nil {
 		return // all are compared when they are listed
 	}
 	converge, _ := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
-	isDue := func(name string) bool { return due.All || due.Names[name] }
+	isDue := func(name string) bool { return due[""] || due[name] }
 	// Hundreds of directories each second would be read for one module that changes, and all while the first converge runs.
 	differs := notInForce(tree.UnloadedModules(func(name string) bool { return converge.Ready && isDue(name) }))
 	modules := view.Modules(o.program.Inspector.Statuses(), o.program.Runs.Hanging(), differs, time.Now())

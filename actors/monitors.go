@@ -117,7 +117,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
 	}
 	if b.Filter != nil {
-		spec.Filter = m.program.Metrics.Filter(key, b)
+		spec.Filter = b.Filter.Apply
 	}
 	m.started++
 	instance := m.started
@@ -126,7 +126,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, objectChanged{
 			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
-			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
+			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult},
 		})
 	}, func() { m.program.Send(self, watchSynced{Watch: key, Instance: instance}) })
 	if err != nil {
@@ -401,7 +401,6 @@ type objectChanged struct {
 	Event           string
 	Namespace, Name string
 	Object          hooks.Object
-	Arrived         time.Time
 }
 
 // watchSynced notifies monitors that the first list of a binding is complete, or that it is
@@ -417,16 +416,13 @@ type watchSynced struct {
 func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := m.watches[msg.Watch]
 	switch {
-	case mon == nil:
-		m.program.Metrics.EventMissed(msg.Watch)
-	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
+	case mon == nil, msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
 		if mon.hold(msg) {
 			m.giveUp(ctx, msg.Watch, mon, "too many events came while its Synchronization was in progress")
 		}
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, mon, msg)
-		m.program.Metrics.eventSeconds.WithLabelValues(watchLabels(msg.Watch, mon.binding)...).Observe(seconds(msg.Arrived))
 		mon.seen = msg.Seq
 	}
 }

@@ -38,12 +38,12 @@ type Operator struct {
 // New makes an operator; it starts nothing. From then on metrics and pages work, and show an
 // operator that has not begun.
 func New(w World) *Operator {
-	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
+	w.Mailboxes.Log = w.Log
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(view.MetricsPrefix)
 	}
-	p := newProgram(system, w)
-	w.Metrics.Watch(Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
+	p := newProgram(supervisor.NewSystem(w.Mailboxes), w)
+	w.Metrics.live.source.Store(p)
 	o := &Operator{program: p}
 	o.waitsFor("")
 	return o
@@ -160,11 +160,10 @@ func (o *Operator) NotInForce() map[string]string {
 type operator struct {
 	program  *program
 	ctx      context.Context
-	boot     *boot           // of the start
-	children map[string]bool // by path
+	boot     *boot // of the start
+	children supervisor.Stages
 	// tree is what was handed out last. A module whose directory is gone is not in it; its actor lives on.
 	tree     *addons.Tree
-	stages   supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
 
@@ -174,14 +173,13 @@ const (
 	stageOwners         // running tasks end here
 	stageQueues         // no new task begins
 	stageSources        // no new events
-	stages
 )
 
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, tree: b.tree, stages: supervisor.NewStages(stages)}
+	return &operator{program: p, ctx: ctx, boot: b, children: supervisor.Stages{}, tree: b.tree}
 }
 
 // Receive implements actor.Actor.
@@ -200,9 +198,7 @@ func (o *operator) Receive(ctx actor.Context) {
 	case messages.ShutDown:
 		o.shutDown(ctx)
 	case *actor.Terminated:
-		if o.stages.Terminated(ctx, msg.Who) {
-			ctx.Stop(ctx.Self())
-		}
+		o.children.Terminated(ctx, msg.Who)
 	default:
 		unhandled(ctx, o.program.Log)
 	}
@@ -232,16 +228,15 @@ func (o *operator) started(ctx actor.Context) {
 
 // spawn starts a child, unless it is there.
 func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.Actor) {
-	if o.children[path] {
+	if _, there := o.children[path]; there {
 		return
 	}
-	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, Root+"/"))
+	_, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, Root+"/"))
 	if err != nil { // names are unique
 		o.program.Log.Error("bug: an actor could not be spawned", "path", path, "err", err)
 		return
 	}
-	o.children[path] = true
-	o.stages.Add(stage, pid)
+	o.children[path] = stage
 }
 
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
@@ -264,6 +259,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 	sections := map[string]*values.Section{}
 	for _, m := range msg.Tree.Modules {
 		old := o.tree.Module(m.Name)
+		_, spawned := o.children[modulePath+m.Name]
 		if old != nil && old.Same(m) {
 			continue
 		}
@@ -275,7 +271,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		case old != nil && m.SameFiles(*old): // a values.yaml of a root differs
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section})
 			continue
-		case o.children[modulePath+m.Name]:
+		case spawned:
 			ctx.Send(o.program.Owner(m.Name), updateModule{Module: m, Section: section, Again: true})
 		default:
 			o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, section))
@@ -298,9 +294,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 func (o *operator) shutDown(ctx actor.Context) {
 	o.stopping = true
 	o.program.Log.Info("stopping: no new tasks are started, running hooks receive TERM")
-	if o.stages.Stop(ctx) {
-		ctx.Stop(ctx.Self())
-	}
+	o.children.Stop(ctx)
 }
 
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that

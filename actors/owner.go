@@ -146,21 +146,18 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 			}
 		},
 		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
-		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+		Ended: func(ctx actor.Context, done bool) {
 			// The order matters: unqueued allows to queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
-			held := t.held && outcome != supervisor.Done
+			held := t.held && !done
 			if held { // it goes on with what it has left
 				o.left[t.Task.ID] = t.Due
 			} else {
 				o.unqueued(t.Task)
 				o.dropEffects(t.Due)
 			}
-			if t.cancelled != nil && outcome == supervisor.Cancelled {
+			if t.cancelled != nil && !done {
 				t.cancelled(ctx)
-			}
-			if t.failing != nil {
-				o.program.NoticeEnd(t.Task, *t.failing, outcome)
 			}
 			if delete(o.tasks, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()
@@ -314,12 +311,6 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	m.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: %s", m.name, text)})
 	m.log.Warn("unstable render", "err", text+"; use values, or look up what was generated before, instead of using random values or the time", "revision", o.Revision)
 	m.program.Metrics.Loops.WithLabelValues(activation(t.Cause)).Inc()
-}
-
-// runLater queues a run after a delay, in place of one that waits already.
-func (m *module) runLater(t messages.Task, in time.Duration) {
-	m.delayed.Stop()
-	m.delayed = time.AfterFunc(in, func() { m.program.Enqueue(m.program, false, t) })
 }
 
 // application is a hook result on its way to become values. It waits while an earlier one is

@@ -67,7 +67,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 	began, forgotten := make(chan struct{}), make(chan struct{})
 	p.Send(pid, func(ctx actor.Context) {
 		m.runs.Start(ctx, supervisor.Task{
-			ID: "1", Ended: func(actor.Context, supervisor.Outcome) {},
+			ID: "1", Ended: func(actor.Context, bool) {},
 			Work: func(*supervisor.Run) (any, error) {
 				close(began)
 				<-forgotten

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/cenkalti/backoff/v4"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/semaphore"
 
@@ -38,6 +37,7 @@ type program struct {
 	Runs  *Shared
 	Loads *semaphore.Weighted // of modules that load their hooks at the same time
 	Out   *semaphore.Weighted // of runs and deletes that go on outside of their queues
+	Looks *semaphore.Weighted // for drift
 
 	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
 	// the last discovery has enabled, in their order, by converge alone. Modules hand both over to their runs.
@@ -58,7 +58,8 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Tracer == nil {
 		w.Tracer = noop.NewTracerProvider().Tracer("")
 	}
-	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
+	p := &program{System: system, World: w, Looks: semaphore.NewWeighted(1)}
+	p.Loads, p.Out = semaphore.NewWeighted(int64(max(1, w.Width))), semaphore.NewWeighted(int64(max(outside, w.Width)))
 	p.Enabled.Store(new([]string))
 	p.Runs = newShared(w.Services, p.Notify)
 	return p
@@ -115,17 +116,10 @@ type World struct {
 	Disk func(ctx context.Context, notify func())
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
-	// Dispatcher runs the mailboxes; nil for goroutines.
-	Dispatcher actor.Dispatcher
-	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.
-	Crashed func()
-	// Observe is called with each message before its actor handles it, and returns what to call
-	// afterwards. asked says that a run waits for the answer. Optional.
-	Observe func(actor *actor.PID, message any, asked bool) (handled func())
+	// Mailboxes are options of the actors; their log is that of Services.
+	Mailboxes supervisor.Options
 	// SnapshotLimit is how many bytes the snapshot of one binding may take. 0 means no limit.
 	SnapshotLimit int
-	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
-	Backoff func() backoff.BackOff
 }
 
 // ReleaseWatch reports what others do to objects of releases (H13). Package helm implements it.
@@ -204,22 +198,15 @@ func (p *program) NewTask(owner string, w messages.Work, cause messages.Cause) m
 	return p.Runs.Tasks.New(owner, w, cause)
 }
 
-// Enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues
+// Enqueue sends tasks to their queue. main always exists and is addressed directly. Other queues
 // come and go, so their tasks take the way through the root, which spawns a queue when it must. All
 // tasks of one sender for one queue take the same way, so their order is kept.
 func (p *program) Enqueue(from sender, head bool, tasks ...messages.Task) {
-	for len(tasks) > 0 {
-		queue, n := tasks[0].Queue, 1
-		for n < len(tasks) && tasks[n].Queue == queue {
-			n++
-		}
-		to := p.PID(Root)
-		if queue == messages.MainQueue {
-			to = p.PID(queuePath + queue)
-		}
-		from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
-		tasks = tasks[n:]
+	queue, to := tasks[0].Queue, p.PID(Root)
+	if queue == messages.MainQueue {
+		to = p.PID(queuePath + queue)
 	}
+	from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks, Head: head})
 }
 
 // enqueueUnlooped queues a task that hooks have caused. One that is part of a loop waits first, so that a
@@ -282,15 +269,9 @@ const notePause = time.Second
 // changedModules are those whose objects are to be compared. All actors note them, in the middle of
 // their handlers, so noting must not cost a message each time.
 type changedModules struct {
-	mu sync.Mutex
-	changes
-}
-
-// changes is what was noted.
-type changes struct {
+	mu    sync.Mutex
+	names map[string]bool
 	wake  func() // nil: no one looks
-	Names map[string]bool
-	All   bool
 }
 
 // Note marks a module for the next comparison; an empty name stands for all. The first note after a
@@ -298,23 +279,22 @@ type changes struct {
 func (c *changedModules) Note(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wake == nil || c.All || c.Names[name] {
+	if c.wake == nil {
 		return
 	}
-	if len(c.Names) == 0 {
+	if len(c.names) == 0 {
 		time.AfterFunc(notePause, c.wake)
 	}
-	c.Names[name], c.All = true, name == ""
+	c.names[name] = true
 }
 
 // Take returns what was noted since the last time, and begins again. From then on wake is called
 // for what is new.
-func (c *changedModules) Take(wake func()) changes {
+func (c *changedModules) Take(wake func()) (names map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := c.changes
-	c.changes = changes{wake: wake, Names: map[string]bool{}}
-	return taken
+	names, c.names, c.wake = c.names, map[string]bool{}, wake
+	return names
 }
 
 // Notify shows a notice, if there are Events. Secrets are hidden in it here, so that no caller can
@@ -341,30 +321,19 @@ const (
 
 // NoticeFailure reports a task that keeps failing.
 func (p *program) NoticeFailure(t messages.Task, a supervisor.Attempt) {
-	if a.Final || a.Number < noticeAfter || (a.Number-noticeAfter)%noticeAgain != 0 {
+	if a.Final || (a.Number-noticeAfter)%noticeAgain != 0 {
 		return
 	}
-	p.Notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is retried: %s", t, ForEverybody(a.Err))})
-}
-
-// NoticeEnd reports the success of a task whose failure was reported.
-func (p *program) NoticeEnd(t messages.Task, failed view.FailingTask, outcome supervisor.Outcome) {
-	if outcome == supervisor.Done && failed.Attempts >= noticeAfter {
-		p.Notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
-	}
-}
-
-// reasonOf is the word for what happened to a task.
-func reasonOf(t messages.Task, what string) string {
+	reason := "ReloadFailing"
 	switch t.Work.(type) {
 	case messages.RunModule:
-		return "Module" + what
+		reason = "ModuleFailing"
 	case messages.DeleteModule:
-		return "ModuleDeletion" + what
+		reason = "ModuleDeletionFailing"
 	case messages.RunHook, messages.SynchronizeHook:
-		return "Hook" + what
+		reason = "HookFailing"
 	}
-	return "Reload" + what
+	p.Notify(kube.Notice{Warning: true, Reason: reason, Message: fmt.Sprintf("%s keeps failing and is retried: %s", t, ForEverybody(a.Err))})
 }
 
 // public are the errors that know what everybody may read of them.
@@ -389,49 +358,33 @@ func ForEverybody(err error) string {
 
 // Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
 // Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows none.
-type Secrets struct{ now supervisor.Shared[secrets] }
-
-// secrets are those of one moment.
-type secrets struct {
-	hider *values.Hider
-	known map[string][]string // by who knows them
-	past  []string            // what was replaced: a release or an error may still have it
+type Secrets struct {
+	hider atomic.Pointer[values.Hider]
+	mu    sync.Mutex
+	known map[string][]string // by who knows them: those in force, and then what they have replaced
 }
 
-// maxPast bounds how many texts are remembered that were replaced.
-const maxPast = 1000
+// maxPast bounds how many texts of a source are remembered that were replaced: a release or an error may still have them.
+const maxPast = 100
 
 // Know replaces the texts of one source.
 func (s *Secrets) Know(who string, texts []string) {
-	s.now.Change(func(now secrets) secrets {
-		before := now.known[who]
-		if slices.Equal(before, texts) {
-			return now
-		}
-		next := secrets{known: map[string][]string{}, past: slices.Clone(now.past)}
-		maps.Copy(next.known, now.known)
-		next.known[who] = texts
-		all := map[string]bool{}
-		for _, list := range next.known {
-			for _, text := range list {
-				all[text] = true
-			}
-		}
-		for _, text := range before {
-			if !all[text] && !slices.Contains(next.past, text) {
-				next.past = append(next.past, text)
-			}
-		}
-		if surplus := len(next.past) - maxPast; surplus > 0 {
-			next.past = slices.Delete(next.past, 0, surplus)
-		}
-		next.hider = values.NewHider(append(slices.Collect(maps.Keys(all)), next.past...))
-		return next
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	past := s.known[who]
+	if len(texts) <= len(past) && slices.Equal(texts, past[:len(texts)]) {
+		return
+	}
+	past = slices.DeleteFunc(slices.Clone(past), func(text string) bool { return slices.Contains(texts, text) })
+	if s.known == nil {
+		s.known = map[string][]string{}
+	}
+	s.known[who] = slices.Concat(texts, past[:min(len(past), maxPast)])
+	s.hider.Store(values.NewHider(slices.Concat(slices.Collect(maps.Values(s.known))...)))
 }
 
 // Hide gives a text without them.
 func (s *Secrets) Hide(text string) string { return s.Hider().Text(text) }
 
 // Hider hides them in trees.
-func (s *Secrets) Hider() *values.Hider { return s.now.Get().hider }
+func (s *Secrets) Hider() *values.Hider { return s.hider.Load() }

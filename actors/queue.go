@@ -67,13 +67,7 @@ func (q *queue) Receive(ctx actor.Context) {
 }
 
 func (q *queue) enqueue(msg messages.Enqueue) {
-	now, action := time.Now(), addLast
-	if msg.Head {
-		action = addFirst
-	}
-	if len(msg.Tasks) > 0 {
-		defer func() { q.program.Metrics.actions.WithLabelValues(q.name, action).Observe(seconds(now)) }()
-	}
+	now := time.Now()
 	for i := range msg.Tasks {
 		t := msg.Tasks[i]
 		t.QueuedAt = now
@@ -165,7 +159,6 @@ func (q *queue) next(ctx actor.Context) {
 		q.line = slices.Delete(q.line, 0, 1)
 	}
 	q.head = &head{Task: first, since: now}
-	q.program.Metrics.actions.WithLabelValues(q.name, removeFirst).Observe(seconds(now))
 	q.program.Metrics.TaskStarted(first)
 	ctx.Request(q.program.Owner(first.Owner), messages.ExecuteTask{Task: first})
 }
@@ -173,13 +166,16 @@ func (q *queue) next(ctx actor.Context) {
 // publish shows the queue on debug pages and to metrics.
 func (q *queue) publish(ctx actor.Context) {
 	s := view.QueueStatus{Length: len(q.line)}
-	s.Triggers, s.Crowded = q.count()
 	if q.head != nil {
 		s.Length++
 		s.InProgress, s.Since, s.Head = true, q.head.since, []messages.Task{q.head.Task}
 	}
 	for _, t := range q.line {
-		if _, hook := t.Work.(messages.RunHook); !hook || len(s.Head) < view.ShownTasks {
+		w, hook := t.Work.(messages.RunHook)
+		if carriesTriggers(t) {
+			s.Triggers += len(w.Triggers)
+		}
+		if !hook || len(s.Head) < view.ShownTasks {
 			s.Head = append(s.Head, t)
 		}
 	}
@@ -288,28 +284,6 @@ func runs(t messages.Task) []string {
 		return w.Modules
 	}
 	return nil
-}
-
-// crowd is the number of triggers of one hook from which on the status names the hook.
-const crowd = 20
-
-// count returns how many triggers wait for hooks, and the counts of those hooks for which more than
-// crowd do. The map is nil when there is none, as nearly always.
-func (q *queue) count() (triggers int, many map[string]int) {
-	for _, t := range q.line {
-		w, ok := t.Work.(messages.RunHook)
-		if !ok || !carriesTriggers(t) {
-			continue
-		}
-		triggers += len(w.Triggers)
-		if len(w.Triggers) > crowd {
-			if many == nil {
-				many = map[string]int{}
-			}
-			many[w.Hook] += len(w.Triggers)
-		}
-	}
-	return triggers, many
 }
 
 // firstRun is what one run of a hook serves of a waiting task. In protocol v0 each trigger has

@@ -246,7 +246,7 @@ func (c *converge) watch(ctx actor.Context) {
 	self := ctx.Self()
 	look := func() { c.program.Send(self, diskChanged{c.program.Runs.Differs()}) }
 	c.runs.Start(ctx, supervisor.Task{
-		ID: "watch-disk", AllowFailure: true, Ended: func(actor.Context, supervisor.Outcome) {},
+		ID: "watch-disk", AllowFailure: true, Ended: func(actor.Context, bool) {},
 		Work: func(*supervisor.Run) (any, error) {
 			c.program.Disk(c.ctx, look)
 			look()

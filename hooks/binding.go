@@ -55,10 +55,6 @@ const (
 // MainQueue is the queue of every binding that names none.
 const MainQueue = "main"
 
-// ReservedQueues is the prefix of the queues that the operator uses itself; no binding may name one
-// (F3).
-const ReservedQueues = "operator:"
-
 // The watch events, as KubernetesBinding.Events and Context.WatchEvent hold them.
 const (
 	Added    = "Added"

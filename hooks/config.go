@@ -212,7 +212,7 @@ func (r *report) readV1(from written, config *Config) {
 	for i, one := range from.Schedule {
 		at := fmt.Sprintf("schedule[%d]", i)
 		schedule := r.schedule(at, one)
-		schedule.Binding = r.binding(at, one, schedule.Name)
+		schedule.Binding = bindingOf(one, schedule.Name)
 		config.Schedules = append(config.Schedules, schedule)
 	}
 	for i, one := range from.Kubernetes {
@@ -226,12 +226,9 @@ func (r *report) readV1(from written, config *Config) {
 	}
 }
 
-// binding reads what schedules and kubernetes bindings have in common; name is the default.
-func (r *report) binding(at string, from writtenBinding, name string) Binding {
+// bindingOf reads what schedules and kubernetes bindings have in common; name is the default.
+func bindingOf(from writtenBinding, name string) Binding {
 	name = cmp.Or(from.Name, name)
-	if strings.HasPrefix(from.Queue, ReservedQueues) {
-		r.fail(at+".queue", "of binding %s is %q, but names that begin with %q are reserved for queues of the operator; give the queue another name", name, from.Queue, ReservedQueues)
-	}
 	return Binding{
 		Name: name, Queue: cmp.Or(from.Queue, MainQueue), AllowFailure: bool(from.AllowFailure),
 		Group: from.Group, Snapshots: once(from.IncludeSnapshotsFrom),
@@ -241,7 +238,7 @@ func (r *report) binding(at string, from writtenBinding, name string) Binding {
 func (r *report) kubernetes(at string, from writtenBinding) KubernetesBinding {
 	orTrue := func(flag *bool) bool { return flag == nil || *flag }
 	binding := KubernetesBinding{
-		Binding: r.binding(at, from, string(OnKubernetes)),
+		Binding: bindingOf(from, string(OnKubernetes)),
 		Selection: Selection{
 			APIVersion: from.APIVersion,
 			Kind:       from.Kind,

@@ -5,48 +5,44 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/metrics"
 )
 
-// Requests observes the requests of all clients, Helm's included, for metrics. It is
-// called from many goroutines.
-type Requests interface {
-	// Answered: code is the HTTP status, or "<error>" when no answer came.
-	Answered(host, verb, code string)
+// Requests are metrics of the requests of all clients, Helm's included.
+type Requests struct {
+	Answers *prometheus.CounterVec // by host, verb and the HTTP status, or "<error>" when no answer came
 	// Took is the time until the answer, Held the time that the client's own limit held the
-	// request up before it was sent.
-	Took(host, verb string, d time.Duration)
-	Held(host, verb string, d time.Duration)
+	// request up before it was sent, in seconds, by host and verb.
+	Took, Held *prometheus.HistogramVec
 }
 
-// ObserveRequests reports every request to r from now on.
+// ObserveRequests counts every request from now on. Each attempt of a retry is one.
 //
 // The libraries' observer is global to the process: call this once, from main,
 // before the first client is made. A second call has no effect.
 func ObserveRequests(r Requests) {
 	metrics.Register(metrics.RegisterOpts{
-		RequestResult:      results{r},
-		RequestLatency:     durations(r.Took),
-		RateLimiterLatency: durations(r.Held),
+		RequestResult: results{r.Answers}, RequestLatency: durations{r.Took}, RateLimiterLatency: durations{r.Held},
 	})
 }
 
 // results and durations are adapters for the interfaces of the libraries.
 type (
-	results   struct{ r Requests }
-	durations func(host, verb string, d time.Duration)
+	results   struct{ *prometheus.CounterVec }
+	durations struct{ *prometheus.HistogramVec }
 )
 
 // Increment implements metrics.ResultMetric.
 func (r results) Increment(_ context.Context, code, method, host string) {
-	r.r.Answered(host, method, code)
+	r.WithLabelValues(host, method, code).Inc()
 }
 
 // Observe implements metrics.LatencyMetric. Of the address only the host is kept: there
 // are as many paths as namespaces and kinds.
-func (f durations) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
-	f(u.Host, verb, took)
+func (d durations) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
+	d.WithLabelValues(u.Host, verb).Observe(took.Seconds())
 }
 
 // Watches observes what happens to watches, for metrics. It is called from many goroutines.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -41,9 +41,6 @@ func (t *tally) WatchFailed(kind string) { t.add("failed %s", kind) }
 func (t *tally) WatchInterrupted(resource, namespace string) {
 	t.add("interrupted %s in %s", resource, namespace)
 }
-func (t *tally) Answered(host, verb, code string)        { t.add("answered %s %s %s", host, verb, code) }
-func (t *tally) Took(host, verb string, d time.Duration) { t.add("took %s %s %t", host, verb, d > 0) }
-func (t *tally) Held(host, verb string, _ time.Duration) { t.add("held %s %s", host, verb) }
 
 // I2: each word of error_type stands for something a person does something about.
 func TestKindsOfWatchFailures(t *testing.T) {
@@ -62,14 +59,20 @@ func TestKindsOfWatchFailures(t *testing.T) {
 	}
 }
 
-// observed hears of all requests of this process. The libraries take one observer, and it must be
+// observed counts all requests of this process. The libraries take one observer, and it must be
 // there before the first request: watches of a test may still be ending in the next one.
 var observed = observing() //nolint:gochecknoglobals // of the process, not of a test
 
-func observing() *tally {
-	t := &tally{}
-	ObserveRequests(t)
-	return t
+func observing() *prometheus.Registry {
+	r := Requests{
+		Answers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "answered"}, []string{"host", "verb", "code"}),
+		Took:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"host", "verb"}),
+		Held:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "held"}, []string{"host", "verb"}),
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r.Answers, r.Took, r.Held)
+	ObserveRequests(r)
+	return registry
 }
 
 // I2: requests of all clients are reported with host, verb and code.
@@ -77,9 +80,21 @@ func TestRequestsAreObserved(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	must(t, second(world.client.ConfigMap(world.Namespace(t), "none").Read(t.Context())))
 	host := strings.TrimPrefix(world.RESTConfig().Host, "https://")
-	for _, want := range []string{"answered " + host + " GET 404", "took " + host + " GET true", "held " + host + " GET"} {
-		if !observed.has(want) {
-			t.Errorf("not told: %s", want)
+	families, err := observed.Gather()
+	must(t, err)
+	var seen []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			line := f.GetName()
+			for _, l := range m.GetLabel() { // sorted by name
+				line += " " + l.GetValue()
+			}
+			seen = append(seen, line)
+		}
+	}
+	for _, want := range []string{"answered 404 " + host + " GET", "took " + host + " GET", "held " + host + " GET"} {
+		if !slices.Contains(seen, want) {
+			t.Errorf("not counted: %s", want)
 		}
 	}
 }

@@ -25,11 +25,11 @@ func TestNoticesAreEvents(t *testing.T) {
 	inPod.Record(Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "not valid"})
 	inPod.Record(Notice{Warning: true, Reason: "ModuleFailing", Message: "it fails"})
 	inPod.Record(Notice{Warning: true, Reason: "ModuleFailing", Message: "it fails"})
-	world.client.NewRecorder(t.Context(), RecorderOptions{Namespace: ns, ConfigMap: "values", Log: testLog(t)}).Record(Notice{Reason: "ModuleRecovered", Message: "fine"})
+	world.client.NewRecorder(t.Context(), RecorderOptions{Namespace: ns, ConfigMap: "values", Log: testLog(t)}).Record(Notice{Reason: "PurgeConfirmed", Message: "fine"})
 
 	want := map[string]string{
 		"Refused": "Warning ConfigMap " + string(cm.UID) + " not valid", "ModuleFailing": "Warning Pod " + string(pod.UID) + " it fails",
-		"ModuleRecovered": "Normal ConfigMap " + string(cm.UID) + " fine",
+		"PurgeConfirmed": "Normal ConfigMap " + string(cm.UID) + " fine",
 	}
 	got := map[string]string{}
 	eventually(t, "all events are there", func() bool {

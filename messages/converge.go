@@ -49,9 +49,6 @@ type ModuleDeleted struct{ Name string }
 // RetryNow ends the delays of failed tasks (F8): the change may have removed the cause of their failures.
 type RetryNow struct{}
 
-// Describe implements Work.
-func (CheckDrift) Describe() (kind, about string) { return "CheckDrift", "" }
-
 // The modes of drift: what is done with fields that others changed.
 const (
 	DriftOff     = "off" // objects are not compared

@@ -352,10 +352,6 @@ func (t Task) What() string {
 	return strings.TrimSpace(kind + " " + about)
 }
 
-// CheckDrift compares the objects of a module's release with its chart, to find what others have
-// changed. It changes nothing; a RunModule corrects what it finds.
-type CheckDrift struct{}
-
 // Enqueue adds tasks to a queue, in the given order: at its tail, or before everything
 // that waits (F4, F5).
 type Enqueue struct {

@@ -20,11 +20,11 @@ import (
 // they are what the audience of the tree may see.
 func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	all := map[string]supervisor.Status{}
-	supervisor.Walk(tree, func(n *supervisor.Node) {
+	for _, n := range tree {
 		if n.Status != nil {
 			all[n.Path] = n.Status
 		}
-	})
+	}
 	return all
 }
 
@@ -49,7 +49,7 @@ func (s owners) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := s.allModules(s.Inspector.Tree(), s.NotInForce())
+	all := s.allModules(s.Inspector.Nodes(), s.NotInForce())
 	i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == name })
 	if i < 0 { // its owner has answered, so it existed a moment ago
 		return nil, errors.New("the module is being restarted; try again")
@@ -65,7 +65,7 @@ func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
 	}
 	all = []view.HookInfo{}
 	if only == "" || only == globalOwner {
-		all = view.DescribeHooks(globalOwner, published[view.GlobalStatus](s.Inspector.Tree()).Loaded)
+		all = view.DescribeHooks(globalOwner, published[view.GlobalStatus](s.Inspector.Nodes()).Loaded)
 	}
 	for _, m := range s.modules() {
 		if only == "" || only == m.Name {
@@ -105,7 +105,7 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 // addProblems adds to each hook why its snapshots are not what the cluster has (J12). It matches by
 // the name of the hook alone, which for a hook of a module begins with the module's directory.
 func (s owners) addProblems(all []view.HookInfo) {
-	for _, b := range published[view.MonitorsStatus](s.Inspector.Tree()).Bindings {
+	for _, b := range published[view.MonitorsStatus](s.Inspector.Nodes()).Bindings {
 		i := slices.IndexFunc(all, func(h view.HookInfo) bool { return h.Hook == b.Hook })
 		if problem := view.BindingProblem(b); i >= 0 && problem != "" {
 			all[i].Problems = append(all[i].Problems, problem)
@@ -156,7 +156,7 @@ func (s owners) snapshots(r *http.Request) (any, error) {
 		owner = messages.GlobalHooks
 	}
 	var dump []view.Snapshot
-	if monitors := published[view.MonitorsStatus](s.Inspector.Tree()); monitors.Snapshots != nil {
+	if monitors := published[view.MonitorsStatus](s.Inspector.Nodes()); monitors.Snapshots != nil {
 		dump = monitors.Snapshots(owner, hook)
 	}
 	byHook := map[string]map[string]snapshotDump{}
@@ -196,7 +196,7 @@ func (s owners) resourceMonitor(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out, t := map[string]any{}, &table{columns: "MODULE OBJECT STATE MESSAGE", nothing: "There are no modules."}
-	for _, m := range s.allModules(s.Inspector.Tree(), nil) {
+	for _, m := range s.allModules(s.Inspector.Nodes(), nil) {
 		if only != "" && m.Name != only {
 			continue
 		}

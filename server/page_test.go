@@ -116,7 +116,7 @@ func BenchmarkLivePage(b *testing.B) {
 			Phase: view.Ready, Enabled: true, Order: i, Release: i, LastRun: &view.ModuleRun{Began: time.Now()},
 		}})
 	}
-	for len(system.Inspector.Tree()[0].Children) < 500 { // none of them is late for long
+	for len(system.Inspector.Nodes()) < 501 { // none of them is late for long
 		runtime.Gosched()
 	}
 	source := silent(server.Source{Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Ready: true} }})

@@ -27,12 +27,11 @@ import (
 // the actors that published them: a status is copied, with its slices and maps, before a part of it
 // is replaced.
 func (s Source) tree(who audience) []*supervisor.Node {
-	tree := s.Inspector.Tree()
+	tree := s.Inspector.Nodes()
 	if who == insider {
 		return tree
 	}
-	supervisor.Walk(tree, func(n *supervisor.Node) {
-		n.LastFailure, n.Stack = "", ""
+	for _, n := range tree {
 		switch status := n.Status.(type) {
 		case supervisor.RunStatus:
 			status.Error = hidden(status.Error)
@@ -53,7 +52,7 @@ func (s Source) tree(who audience) []*supervisor.Node {
 			status.Refused = hidden(status.Refused)
 			n.Status = status
 		}
-	})
+	}
 	return tree
 }
 
@@ -105,7 +104,7 @@ type namedQueue struct {
 // started, or that waits, has none.
 func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervisor.RunStatus) {
 	runs = map[string]supervisor.RunStatus{}
-	supervisor.Walk(tree, func(n *supervisor.Node) {
+	for _, n := range tree {
 		switch s := n.Status.(type) {
 		case view.QueueStatus:
 			_, name, _ := strings.Cut(n.Path, "/queue/")
@@ -115,7 +114,7 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 				runs[task] = s
 			}
 		}
-	})
+	}
 	key := func(q namedQueue) string {
 		if q.name == messages.MainQueue {
 			return ""
@@ -170,7 +169,7 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 
 // writeConditions writes what readiness depends on, a line for each, in the order of the tree.
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
-	supervisor.Walk(tree, func(n *supervisor.Node) {
+	for _, n := range tree {
 		switch s := n.Status.(type) {
 		case view.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
@@ -182,7 +181,7 @@ func writeConditions(w io.Writer, tree []*supervisor.Node) {
 			_, name, _ := strings.Cut(n.Path, "/module/")
 			fmt.Fprintf(w, "module %s: %s\n", name, s)
 		}
-	})
+	}
 }
 
 // Limits of a proposed ConfigMap, in bytes. maxData bounds its data, as the API server does;
@@ -395,7 +394,7 @@ func (s owners) module(asked string) (view.Module, error) {
 	}
 	if asked == globalOwner {
 		global := view.Module{Name: asked}
-		global.Section = published[view.GlobalStatus](s.Inspector.Tree()).Section
+		global.Section = published[view.GlobalStatus](s.Inspector.Nodes()).Section
 		return global, nil
 	}
 	return view.Module{}, s.noModule(asked, all)

@@ -148,7 +148,7 @@ func (s router) readyz(w http.ResponseWriter, r *http.Request) {
 // it stays exactly as it is. The JSON has all words, with the number of tasks in the main queue for a
 // converge in progress, and booleans for the other states.
 func (s router) converge(w http.ResponseWriter, r *http.Request) {
-	c, tasks := s.Converge(), queueLength(s.Inspector.Tree(), messages.MainQueue)
+	c, tasks := s.Converge(), queueLength(s.Inspector.Nodes(), messages.MainQueue)
 	reloading, lines, data := c.Phase == view.ConvergeReloading, "", map[string]any{}
 	for _, state := range []struct {
 		word       string
@@ -179,7 +179,7 @@ func (s router) converge(w http.ResponseWriter, r *http.Request) {
 
 // actors answers /actors: the dump of all mailboxes.
 func (s router) actors(*http.Request) (any, error) {
-	tree := s.Inspector.Tree()
+	tree := s.Inspector.Nodes()
 	return display{data: tree, text: func(w io.Writer, _ bool) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 

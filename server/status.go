@@ -31,8 +31,8 @@ type overall struct {
 	HeldPurge      *view.HeldPurge    `json:"heldPurge,omitempty"`
 	GlobalProblems []string           `json:"globalProblems,omitempty"`
 	ValuesWarnings []string           `json:"valuesWarnings,omitempty"` // of the ConfigMap and the Secret with values
-	Leadership     *view.Leadership   `json:"leadership,omitempty"`  // nil: there is no election
-	Config         *view.ConfigStatus `json:"config,omitempty"`      // nil: it is not refused
+	Leadership     *view.Leadership   `json:"leadership,omitempty"`     // nil: there is no election
+	Config         *view.ConfigStatus `json:"config,omitempty"`         // nil: it is not refused
 	Queues         *queueDump         `json:"queues,omitempty"`
 
 	tree []*supervisor.Node
@@ -259,10 +259,10 @@ func writeRun(w io.Writer, m view.Module) {
 
 // published is the status of a type that one actor in a tree has published; the zero value before that.
 func published[S any](tree []*supervisor.Node) (status S) {
-	supervisor.Walk(tree, func(n *supervisor.Node) {
+	for _, n := range tree {
 		if s, ok := any(n.Status).(S); ok {
 			status = s
 		}
-	})
+	}
 	return status
 }

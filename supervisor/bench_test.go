@@ -60,16 +60,16 @@ func BenchmarkTask(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ended := make(chan supervisor.Outcome)
+	ended := make(chan bool)
 	task := supervisor.Task{
 		ID:    "t1",
 		Work:  func(*supervisor.Run) (any, error) { return nil, nil },
-		Ended: func(_ actor.Context, o supervisor.Outcome) { ended <- o },
+		Ended: func(_ actor.Context, done bool) { ended <- done },
 	}
 	for b.Loop() {
 		system.Send(pid, call{func(ctx actor.Context) { runs.Start(ctx, task) }})
-		if o := <-ended; o != supervisor.Done {
-			b.Fatal(o)
+		if !<-ended {
+			b.Fatal("the task has failed")
 		}
 	}
 }
@@ -82,7 +82,7 @@ func BenchmarkTree(b *testing.B) {
 		system.Actors.Root.Spawn(system.Props(silent))
 	}
 	for b.Loop() {
-		if len(system.Inspector.Tree()) != 1000 {
+		if len(system.Inspector.Nodes()) != 1000 {
 			b.Fatal("an actor is missing")
 		}
 	}

@@ -185,7 +185,7 @@ func (s *stage) task(id string, work func(*supervisor.Run) (any, error)) supervi
 		Failed: func(a supervisor.Attempt) {
 			s.note("%s failed %d: %v, final %v, next in %v", id, a.Number, a.Err, a.Final, a.In)
 		},
-		Ended: func(_ actor.Context, o supervisor.Outcome) { s.note("%s ended: %s", id, o) },
+		Ended: func(_ actor.Context, done bool) { s.note("%s ended: %t", id, done) },
 	}
 }
 

@@ -5,22 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
-)
-
-// Outcome says how a task ended.
-type Outcome string
-
-// The ways a task ends.
-const (
-	Done      Outcome = "done"
-	Allowed   Outcome = "failed, allowed" // failed, and its failure is allowed (F12)
-	Cancelled Outcome = "cancelled"
 )
 
 // ErrCancelled is the cause of the context of a run that its owner has cancelled.
@@ -44,32 +35,24 @@ type Task struct {
 	// Failed is called in the owner's goroutine after each failed attempt. Optional.
 	Failed func(Attempt)
 	// Ended is called in the owner's goroutine, exactly once, when the run and all it
-	// started are gone.
-	Ended func(ctx actor.Context, o Outcome)
-}
-
-func (t Task) begins() {
-	if t.Begins != nil {
-		t.Begins()
-	}
+	// started are gone. done: it has succeeded; else it was cancelled, or its failure was final.
+	Ended func(ctx actor.Context, done bool)
 }
 
 // Attempt describes a failed attempt at a task.
 type Attempt struct {
 	Number int // counted from 1
 	Err    error
-	Final  bool          // the failure is allowed: no further attempt
+	Final  bool          // no further attempt
 	In     time.Duration // until the next attempt
 }
 
-// Runs supervises the runs of one owner: it starts a child for each task, restarts it with backoff
+// Runs supervises the runs of one owner: it starts a child for each task, has it try again with backoff
 // when it fails, and notifies the owner when it is gone. The owner passes every message to
-// [Runs.Receive] first, and is the supervision strategy of its children (HandleFailure), so that
-// failures are handled in the owner's goroutine. No field needs a lock for that reason.
+// [Runs.Receive] first, so all is handled in the owner's goroutine, and no field needs a lock.
 type Runs struct {
 	system   *System
-	self     *actor.PID
-	runs     map[string]*run // by the path of the child
+	runs     map[string]*run // by the ID of the task
 	stopping bool
 }
 
@@ -78,59 +61,40 @@ func NewRuns(system *System) *Runs {
 	return &Runs{system: system, runs: map[string]*run{}}
 }
 
-// run is the owner's record of a child. Only ctx and attempt are read by the child.
+// run is the owner's record of a child.
 type run struct {
 	task    Task
 	pid     *actor.PID
-	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	outcome Outcome          // what Ended will report: Cancelled until something else is known
-	attempt int              // failed ones
-	delays  backoff.BackOff  // one for the whole task, so that delays grow from attempt to attempt
-	timer   *time.Timer      // until the next attempt; nil during one
-	sup     actor.Supervisor // restarts the child; from its last failure
-	stopped bool             // a Stop is on its way to the child: whatever it still sends counts for nothing
-	rests   bool             // an attempt has failed, and the next one has not begun
-	last    bool             // the attempt in progress is the last
+	done    bool            // it has succeeded
+	failed  int             // attempts
+	delays  backoff.BackOff // one for the whole task, so that delays grow from attempt to attempt
+	timer   *time.Timer     // until the next attempt; nil during one
+	last    bool            // the attempt in progress is the last
+	stopped bool            // a Stop is on its way to the child: whatever it still sends counts for nothing
 }
 
 // messages of this file
 type (
-	begin     struct{}             // a run to itself
-	succeeded struct{ Result any } // a run to its owner
-	// restartDue is sent by a timer to the owner, which decides: a restart that was posted
-	// by the timer itself could reach a child that is stopped already, and revive it.
-	restartDue struct {
-		run     string
-		attempt int
+	begin struct{ failed int } // to a run: an attempt begins
+	tried struct {             // from a run to its owner: the attempt is over
+		run    *run
+		result any
+		err    error
 	}
+	// retryDue is sent by a timer to the owner, which decides: the run may have been stopped meanwhile.
+	retryDue struct{ run *run }
 )
-
-// Has reports whether a task is in progress.
-func (r *Runs) Has(id string) bool {
-	_, ok := r.runs[r.path(id)]
-	return ok
-}
 
 // Lives reports whether a task is in progress and not cancelled. What a cancelled run has
 // sent just before may come later, and must change nothing any more.
 func (r *Runs) Lives(id string) bool {
-	rec, ok := r.runs[r.path(id)]
+	rec, ok := r.runs[id]
 	return ok && !rec.stopped
 }
 
-// Ending reports whether the owner stops. A run that it started now would keep it from doing so.
-func (r *Runs) Ending() bool { return r.stopping }
-
 // Len is the number of tasks in progress.
 func (r *Runs) Len() int { return len(r.runs) }
-
-func (r *Runs) path(id string) string {
-	if r.self == nil {
-		return ""
-	}
-	return r.self.Id + "/run/" + id
-}
 
 // SplitRun splits the path of a run into the path of its owner and the ID of its task. It cuts at
 // the last "/run/", because a module may be called run.
@@ -146,34 +110,43 @@ func SplitRun(path string) (owner, task string, ok bool) {
 // begun: messages that were in the mailbox when the stop came are still handled as long as other
 // runs end, and what they begin would never be cancelled.
 func (r *Runs) Start(ctx actor.Context, t Task) {
-	r.self = ctx.Self()
-	if r.Ending() {
-		t.Ended(ctx, Cancelled)
+	if r.stopping {
+		t.Ended(ctx, false)
 		return
 	}
 	runCtx, cancel := context.WithCancelCause(context.Background())
-	rec := &run{task: t, ctx: runCtx, cancel: cancel, outcome: Cancelled, delays: r.system.backoff()}
-	t.begins()
-	props := r.system.runProps(func() actor.Actor {
-		return &worker{rec: rec, run: &Run{ctx: runCtx, system: r.system, attempt: rec.attempt}}
-	})
-	pid, err := ctx.SpawnNamed(props, "run/"+t.ID)
-	if err != nil {
+	rec := &run{task: t, cancel: cancel, delays: r.system.backoff()}
+	props := r.system.runProps(func() actor.Actor { return &worker{rec, Run{ctx: runCtx, system: r.system}} })
+	var err error
+	if rec.pid, err = ctx.SpawnNamed(props, "run/"+t.ID); err != nil {
 		panic(fmt.Errorf("bug: two tasks have the ID %s: %w", t.ID, err))
 	}
-	rec.pid = pid
-	r.runs[pid.Id] = rec
+	r.runs[t.ID] = rec
+	r.attempt(rec)
+}
+
+// attempt begins the next attempt.
+func (r *Runs) attempt(rec *run) {
+	rec.timer = nil
+	r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: rec.failed})
+	if rec.task.Begins != nil {
+		rec.task.Begins()
+	}
+	r.system.Send(rec.pid, begin{rec.failed})
 }
 
 // Receive handles the messages that belong to the runs, and reports whether the message was one.
 // The owner must handle Stopping, too, so that one is reported as not handled.
 func (r *Runs) Receive(ctx actor.Context) bool {
-	r.self = ctx.Self()
 	switch msg := ctx.Message().(type) {
-	case succeeded:
-		r.succeeded(ctx, msg)
-	case restartDue:
-		r.restartDue(msg)
+	case tried:
+		if !msg.run.stopped {
+			r.tried(ctx, msg.run, msg.result, msg.err)
+		}
+	case retryDue:
+		if msg.run.timer != nil {
+			r.attempt(msg.run)
+		}
 	case *actor.Terminated:
 		return r.terminated(ctx, msg)
 	case *actor.Stopping:
@@ -186,89 +159,53 @@ func (r *Runs) Receive(ctx actor.Context) bool {
 	return true
 }
 
-func (r *Runs) succeeded(ctx actor.Context, msg succeeded) {
-	rec := r.runs[ctx.Sender().GetId()]
-	if rec == nil || rec.stopped {
+// tried ends a task whose attempt has succeeded, or failed for good; otherwise the next attempt comes after a pause.
+func (r *Runs) tried(ctx actor.Context, rec *run, result any, err error) {
+	if err == nil {
+		if rec.task.Succeeded != nil {
+			rec.task.Succeeded(ctx, result)
+		}
+		rec.done = true
+		r.stop(ctx, rec, nil)
 		return
 	}
-	if rec.task.Succeeded != nil {
-		rec.task.Succeeded(ctx, msg.Result)
-	}
-	rec.outcome = Done
-	r.stop(ctx, rec, nil)
-}
-
-// terminated is the only way out of a run: success, an allowed failure, a cancel and the
-// stop of the program all end here, so Ended is called once.
-func (r *Runs) terminated(ctx actor.Context, msg *actor.Terminated) bool {
-	rec := r.runs[msg.Who.Id]
-	if rec == nil {
-		return false
-	}
-	rec.cancel(nil)
-	delete(r.runs, msg.Who.Id)
-	rec.task.Ended(ctx, rec.outcome)
-	return true
-}
-
-// HandleFailure makes the owner the supervision strategy of its runs. It implements
-// actor.SupervisorStrategy.
-func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
-	rec := r.runs[child.Id]
-	if rec == nil || rec.stopped {
-		return // a Stop waits in its mailbox: a restart now would revive it
-	}
-	err, _ := asFailure(reason)
-	rec.attempt++
-	a := Attempt{Number: rec.attempt, Err: err, Final: rec.task.AllowFailure || rec.last}
-	if rec.task.AllowFailure {
-		rec.outcome = Allowed
-	}
+	rec.failed++
+	a := Attempt{Number: rec.failed, Err: err, Final: rec.task.AllowFailure || rec.last}
 	if a.Final {
-		rec.stopped = true
-		rec.cancel(nil)
-		sup.StopChildren(child)
+		r.stop(ctx, rec, nil)
 	} else {
 		a.In = rec.delays.NextBackOff()
-		rec.sup, rec.rests = sup, true
-		r.startTimer(rec, a.In)
+		owner := ctx.Self()
+		rec.timer = time.AfterFunc(a.In, func() { r.system.Send(owner, retryDue{rec}) })
 		text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", " ⏎ ")), " ")
-		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: text})
+		r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: text})
 	}
 	if rec.task.Failed != nil {
 		rec.task.Failed(a)
 	}
 }
 
-func (r *Runs) startTimer(rec *run, d time.Duration) {
-	self, due := r.self, restartDue{rec.pid.Id, rec.attempt}
-	rec.timer = time.AfterFunc(d, func() { r.system.Send(self, due) })
-}
-
-func (r *Runs) restartDue(msg restartDue) {
-	rec := r.runs[msg.run]
-	if rec == nil || rec.stopped || rec.attempt != msg.attempt || rec.timer == nil {
-		return
+// terminated is the only way out of a run: success, an allowed failure, a cancel and the
+// stop of the program all end here, so Ended is called once.
+func (r *Runs) terminated(ctx actor.Context, msg *actor.Terminated) bool {
+	_, id, _ := SplitRun(msg.Who.Id)
+	rec := r.runs[id]
+	if rec == nil {
+		return false
 	}
-	rec.timer = nil
-	r.restart(rec)
-}
-
-func (r *Runs) restart(rec *run) {
-	rec.rests = false
-	r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: rec.attempt})
-	rec.task.begins()
-	rec.sup.RestartChildren(rec.pid)
+	rec.cancel(nil)
+	delete(r.runs, id)
+	rec.task.Ended(ctx, rec.done)
+	return true
 }
 
 // RetryNow ends the delays of failed tasks (F8). It returns how many waited. A timer that has fired
 // already counts for itself: its message is in the mailbox.
 func (r *Runs) RetryNow() (waiting int) {
-	for _, path := range slices.Sorted(maps.Keys(r.runs)) {
-		rec := r.runs[path]
-		if rec.timer != nil && !rec.stopped && rec.timer.Stop() {
+	for _, id := range slices.Sorted(maps.Keys(r.runs)) {
+		if rec := r.runs[id]; rec.timer != nil && rec.timer.Stop() {
 			waiting++
-			r.restartDue(restartDue{rec.pid.Id, rec.attempt})
+			r.attempt(rec)
 		}
 	}
 	return waiting
@@ -276,26 +213,18 @@ func (r *Runs) RetryNow() (waiting int) {
 
 // LastAttempt ends a task after the attempt in progress, or at once if it waits for the next one.
 func (r *Runs) LastAttempt(ctx actor.Context, id string) {
-	if rec := r.runs[r.path(id)]; rec != nil {
-		if rec.last = true; rec.rests {
+	if rec := r.runs[id]; rec != nil {
+		if rec.last = true; rec.timer != nil {
 			r.stop(ctx, rec, ErrCancelled)
 		}
-	}
-}
-
-// Cancel ends one task, if it is in progress.
-func (r *Runs) Cancel(ctx actor.Context, id string) {
-	if rec := r.runs[r.path(id)]; rec != nil {
-		r.stop(ctx, rec, ErrCancelled)
 	}
 }
 
 // CancelAll ends all tasks in progress: their contexts are done at once, their children
 // go when their work has returned.
 func (r *Runs) CancelAll(ctx actor.Context, cause error) {
-	for _, path := range slices.Sorted(maps.Keys(r.runs)) {
-		rec := r.runs[path]
-		r.stop(ctx, rec, cause)
+	for _, id := range slices.Sorted(maps.Keys(r.runs)) {
+		r.stop(ctx, r.runs[id], cause)
 	}
 }
 
@@ -345,9 +274,6 @@ func (r *Run) Tell(path string, message any) { r.system.Send(r.system.PID(path),
 // Turn asks for a turn of the dispatcher, and returns what waits for it. Goroutines of a run
 // that work side by side begin with it, so that a test decides which is first.
 func (r *Run) Turn() (wait func()) {
-	if r.system.dispatcher == nil {
-		return func() {}
-	}
 	turn := make(chan struct{})
 	r.system.dispatcher.Schedule(func() { close(turn) })
 	return func() { <-turn }
@@ -374,30 +300,33 @@ func (s RunStatus) String() string {
 }
 
 // worker is the actor of a run. It blocks in Receive, which is allowed here: a busy mailbox has a
-// goroutine of its own, and a panic in the work is supervised instead of ending the process. The
-// library's Stop is seen only after Receive returns, so owners cancel the context first.
+// goroutine of its own. The library's Stop is seen only after Receive returns, so owners cancel the context first.
 type worker struct {
 	rec *run
-	run *Run
+	run Run
 }
 
 // Receive implements actor.Actor.
 func (w *worker) Receive(ctx actor.Context) {
-	switch ctx.Message().(type) {
-	case *actor.Started:
-		w.run.self = ctx.Self()
-		ctx.Send(ctx.Self(), begin{})
-	case begin:
-		if w.run.ctx.Err() != nil {
-			return
-		}
-		result, err := w.rec.task.Work(w.run)
-		if w.run.ctx.Err() != nil {
-			return // cancelled: whatever it returned, the Stop is in the mailbox
-		}
-		Must(err)
-		ctx.Request(ctx.Parent(), succeeded{result})
+	msg, ok := ctx.Message().(begin)
+	if !ok || w.run.ctx.Err() != nil {
+		return
 	}
+	w.run.self, w.run.attempt = ctx.Self(), msg.failed
+	result, err := w.work()
+	ctx.Send(ctx.Parent(), tried{w.rec, result, err})
+}
+
+// work makes a panic in the work a failure, which ends no process (F11).
+func (w *worker) work() (result any, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("bug: %v", reason)
+			w.run.system.Inspector.log.Error("a task panicked; please report this", "actor", w.run.self.Id, "err", err, "stack", string(debug.Stack()))
+		}
+	}()
+	attempt := w.run
+	return w.rec.task.Work(&attempt)
 }
 
 // The delays between two attempts at a task (rule F7): 5 s, 10 s, 20 s, 30 s, 30 s, …
@@ -418,35 +347,4 @@ func Backoff() backoff.BackOff {
 		backoff.WithRandomizationFactor(0),
 		backoff.WithMaxElapsedTime(0), // the default of 15 minutes would end in a hot loop
 	)
-}
-
-// Failure is the typed failure of a task: a hook that exited with an error, a
-// refused patch, a Helm action. A run raises it by [Must], the strategy of its owner
-// restarts the run. Any other panic is a bug of ours and is treated as such.
-type Failure struct{ Err error }
-
-// Error implements error.
-func (f *Failure) Error() string { return f.Err.Error() }
-
-// Unwrap gives access to the cause.
-func (f *Failure) Unwrap() error { return f.Err }
-
-// Must ends the current message of an actor with a typed failure when err is not
-// nil. It is the only place of the program that panics on purpose.
-func Must(err error) {
-	if err != nil {
-		panic(&Failure{Err: err})
-	}
-}
-
-// asFailure distinguishes a typed failure from a bug.
-func asFailure(reason any) (err error, bug bool) {
-	var failure *Failure
-	if e, ok := reason.(error); ok {
-		if errors.As(e, &failure) {
-			return failure.Err, false
-		}
-		return fmt.Errorf("bug: %w", e), true
-	}
-	return fmt.Errorf("bug: %v", reason), true
 }

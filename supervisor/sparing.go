@@ -1,9 +1,9 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +17,7 @@ const (
 	// spareQuiet is after how long without the failure it counts as new: the delays between
 	// attempts are shorter.
 	spareQuiet = 5 * time.Minute
-	// spareKept bounds how many failures are remembered; others are all logged.
+	// spareKept bounds how many failures are remembered; then all are forgotten.
 	spareKept = 1000
 )
 
@@ -28,106 +28,89 @@ const (
 // digits in the error. Nothing is left out while next writes debug records; the level of next may
 // change at any time.
 func Sparing(next slog.Handler) slog.Handler {
-	return sparing{Handler: next, memory: &memory{seen: map[string]*repetition{}}}
+	m := &memory{seen: map[string]repetition{}}
+	return sparing{next, slog.NewTextHandler(&m.key, &slog.HandlerOptions{ReplaceAttr: same}), m}
 }
 
 type sparing struct {
 	slog.Handler
-	memory *memory // shared by all handlers that were made of one
-	key    string  // what With has given
-	failed bool    // an error is among it
+	text   slog.Handler // writes into memory.key what two records of a failure have in common
+	memory *memory      // shared by all handlers that were made of one, or each With would begin to count again
 }
 
 // WithAttrs implements slog.Handler.
 func (h sparing) WithAttrs(attrs []slog.Attr) slog.Handler {
-	h.Handler = h.Handler.WithAttrs(attrs)
-	for _, a := range attrs {
-		h = h.with(a)
-	}
-	return h
+	return sparing{h.Handler.WithAttrs(attrs), h.text.WithAttrs(attrs), h.memory}
 }
 
-// WithGroup implements slog.Handler.
-func (h sparing) WithGroup(name string) slog.Handler {
-	h.Handler = h.Handler.WithGroup(name)
-	return h
-}
-
-func (h sparing) with(a slog.Attr) sparing {
-	value := a.Value.Resolve().String()
+// same leaves out what may differ: errors may in a time, a port or a count.
+func same(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
-	case "attempt", "in", "stack":
-		return h
+	case slog.TimeKey, "attempt", "in", "stack":
+		return slog.Attr{}
 	case "err":
-		h.failed = true
-		value = strings.Map(func(r rune) rune {
-			if unicode.IsDigit(r) { // errors may differ in a time, a port or a count
+		a.Value = slog.StringValue(strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
 				return -1
 			}
 			return r
-		}, value)
+		}, a.Value.String()))
 	}
-	h.key += "\x00" + a.Key + "=" + value
-	return h
+	return a
 }
 
 // Handle implements slog.Handler.
 func (h sparing) Handle(ctx context.Context, r slog.Record) error {
-	about := h
-	r.Attrs(func(a slog.Attr) bool {
-		about = about.with(a)
-		return true
-	})
-	if !about.failed || r.Level < slog.LevelWarn || h.Enabled(ctx, slog.LevelDebug) {
-		return h.Handler.Handle(ctx, r)
-	}
-	leftOut, pass := h.memory.repeats(r.Level.String()+r.Message+about.key, r.Time)
-	if !pass {
-		return nil
-	}
-	if leftOut > 0 {
-		r = r.Clone()
-		r.AddAttrs(slog.Int("leftOut", leftOut))
+	if r.Level >= slog.LevelWarn && !h.Enabled(ctx, slog.LevelDebug) {
+		leftOut, pass := h.memory.repeats(ctx, h.text, r)
+		if !pass {
+			return nil
+		}
+		if leftOut > 0 {
+			r = r.Clone()
+			r.AddAttrs(slog.Int("leftOut", leftOut))
+		}
 	}
 	return h.Handler.Handle(ctx, r)
 }
 
-// memory is shared by all handlers that come from one Sparing, or each With would begin to count
-// again.
 type memory struct {
 	mu   sync.Mutex
-	seen map[string]*repetition
+	key  bytes.Buffer
+	seen map[string]repetition
 }
 
 // repetition is one failure that came more than once, or may do so.
 type repetition struct {
-	last, written time.Time
-	distance      time.Duration // from written to the next
-	leftOut       int
+	last, next time.Time     // when it came, and before when it is not written again
+	distance   time.Duration // from the last that was written to next
+	leftOut    int
 }
 
 // repeats notes a failure and reports whether to write it, and how many were not before.
-func (m *memory) repeats(key string, now time.Time) (leftOut int, pass bool) {
+func (m *memory) repeats(ctx context.Context, text slog.Handler, record slog.Record) (leftOut int, pass bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	over := func(_ string, r *repetition) bool { return now.Sub(r.last) > spareQuiet }
+	m.key.Reset()
+	_ = text.Handle(ctx, record) // a buffer takes everything
+	key, now := m.key.String(), record.Time
+	if !strings.Contains(key, " err=") {
+		return 0, true
+	}
 	r := m.seen[key]
-	if r == nil {
-		if r = (&repetition{}); len(m.seen) >= spareKept {
-			maps.DeleteFunc(m.seen, over)
-		}
-		if len(m.seen) < spareKept {
-			m.seen[key] = r
-		}
+	if now.Sub(r.last) > spareQuiet {
+		r.next, r.distance = now, 0
 	}
-	again := !over(key, r)
-	if r.last = now; again && now.Sub(r.written) < r.distance {
+	if len(m.seen) >= spareKept {
+		clear(m.seen) // each is written once more
+	}
+	r.last = now
+	if pass = !now.Before(r.next); pass {
+		r.distance = min(max(2*r.distance, spareFirst), spareMost)
+		leftOut, r.leftOut, r.next = r.leftOut, 0, now.Add(r.distance)
+	} else {
 		r.leftOut++
-		return 0, false
 	}
-	if r.distance = min(2*r.distance, spareMost); !again {
-		r.distance = spareFirst
-	}
-	leftOut, r.leftOut, r.written = r.leftOut, 0, now
-	return leftOut, true
+	m.seen[key] = r
+	return leftOut, pass
 }

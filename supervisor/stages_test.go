@@ -21,14 +21,11 @@ func (p *staged) Receive(ctx actor.Context) {
 	case *actor.Started:
 		p.children(ctx, p)
 	case string:
-		if p.stages.Stop(ctx) {
-			ctx.Stop(ctx.Self())
-		}
+		p.stages.Stop(ctx)
 	case *actor.Terminated:
-		if p.stages.Terminated(ctx, msg.Who) {
-			p.s.note("all gone")
-			ctx.Stop(ctx.Self())
-		}
+		p.stages.Terminated(ctx, msg.Who)
+	case *actor.Stopping:
+		p.s.note("all gone")
 	case call:
 		msg.do(ctx)
 	}
@@ -55,11 +52,12 @@ func TestStagesStopInOrder(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pid := s.spawn("parent", func() actor.Actor {
 			return &staged{s: s, children: func(ctx actor.Context, p *staged) {
-				p.stages = supervisor.NewStages(4)
-				p.stages.Add(0, p.child(ctx, "config", time.Second))
-				p.stages.Add(1, p.child(ctx, "dns", 5*time.Second)) // the one after it is empty
-				p.stages.Add(3, p.child(ctx, "monitors", 2*time.Second))
-				p.stages.Add(1, p.child(ctx, "ingress", 5*time.Second))
+				p.stages = supervisor.Stages{
+					p.child(ctx, "config", time.Second).Id:     0,
+					p.child(ctx, "dns", 5*time.Second).Id:      1, // there is none after it
+					p.child(ctx, "monitors", 2*time.Second).Id: 3,
+					p.child(ctx, "ingress", 5*time.Second).Id:  1,
+				}
 			}}
 		})
 		s.Send(pid, "stop")
@@ -78,24 +76,13 @@ func TestStagesStopInOrder(t *testing.T) {
 // A child that went by itself is not waited for; without children there is nothing to do.
 func TestStagesForgetWhoIsGone(t *testing.T) {
 	onStage(t, func(s *stage) {
-		parent := &staged{s: s}
-		var early *actor.PID
-		parent.children = func(ctx actor.Context, p *staged) {
-			early = p.child(ctx, "early", 0)
-			p.stages = supervisor.NewStages(1)
-			p.stages.Add(0, early)
-		}
-		pid := s.spawn("parent", func() actor.Actor { return parent })
-		s.advance(0)
-		s.do(pid, func(ctx actor.Context) { ctx.Stop(early) })
-		s.expect("0s early stops")
-		s.do(pid, func(ctx actor.Context) {
-			if !parent.stages.Stop(ctx) {
-				t.Error("children are waited for that are gone")
-			}
-			if empty := new(supervisor.Stages); !empty.Stop(ctx) {
-				t.Error("no stage at all is not done")
-			}
+		s.spawn("parent", func() actor.Actor {
+			return &staged{s: s, children: func(ctx actor.Context, p *staged) {
+				p.stages = supervisor.Stages{"parent/gone": 0}
+				p.stages.Terminated(ctx, &actor.PID{Id: "parent/gone"})
+			}}
 		})
+		s.advance(0)
+		s.expect("0s all gone")
 	})
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
@@ -38,9 +37,12 @@ type System struct {
 	Inspector *Inspector
 
 	backoff    func() backoff.BackOff
-	dispatcher actor.Dispatcher    // nil for goroutines
+	dispatcher actor.Dispatcher
 	options    []actor.PropsOption // of all actors but the runs
 }
+
+// throughput is how many messages of a mailbox are handled before other goroutines have a turn.
+const throughput = 300
 
 // NewSystem makes an actor system; it starts no goroutine.
 func NewSystem(o Options) *System {
@@ -48,16 +50,16 @@ func NewSystem(o Options) *System {
 	quiet := slog.New(warnings{o.Log.Handler().WithAttrs([]slog.Attr{slog.String("component", "protoactor")})})
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 	in := &Inspector{actors: actors, log: o.Log, crashed: o.Crashed, probes: map[string]*probe{}}
-	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: in, backoff: Backoff}
-	if o.Backoff != nil {
-		s.backoff = o.Backoff
+	s := &System{Actors: actors, Inspector: in, dispatcher: o.Dispatcher, backoff: o.Backoff}
+	if s.backoff == nil {
+		s.backoff = Backoff
 	}
-	s.options = []actor.PropsOption{actor.WithMailbox(in.mailbox)}
+	if s.dispatcher == nil {
+		s.dispatcher = actor.NewDefaultDispatcher(throughput)
+	}
+	s.options = []actor.PropsOption{actor.WithMailbox(in.mailbox), actor.WithDispatcher(s.dispatcher)}
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(s.observed(o.Observe)))
-	}
-	if o.Dispatcher != nil {
-		s.options = append(s.options, actor.WithDispatcher(o.Dispatcher))
 	}
 	return s
 }
@@ -68,7 +70,7 @@ func (s *System) observed(observe func(*actor.PID, any, bool) func()) actor.Rece
 			asked := false
 			if envelope.Sender != nil {
 				process, _ := s.Actors.ProcessRegistry.Get(envelope.Sender)
-				_, asked = process.(answers)
+				_, asked = process.(*answers)
 			}
 			handled := observe(ctx.Self(), envelope.Message, asked)
 			next(ctx, envelope)
@@ -92,11 +94,7 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	options := []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
-	if s.dispatcher != nil {
-		options = append(options, actor.WithDispatcher(concurrent{s.dispatcher}))
-	}
-	return actor.PropsFromProducer(producer, options...)
+	return actor.PropsFromProducer(producer, actor.WithMailbox(s.Inspector.mailbox), actor.WithDispatcher(concurrent{s.dispatcher}))
 }
 
 // concurrent runs the blocking part of runs in goroutines, but does not start them in the middle of
@@ -132,7 +130,7 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 	if err := context.Cause(ctx); err != nil { // a question may have effects, too
 		return nil, err
 	}
-	answer := answers{got: make(chan any, 1), dispatcher: s.dispatcher}
+	answer := &answers{got: make(chan any, 1), dispatcher: s.dispatcher}
 	registry := s.Actors.ProcessRegistry
 	pid, _ := registry.Add(answer, registry.NextId())
 	defer registry.Remove(pid)
@@ -151,67 +149,40 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 // answers is the process behind Ask. It takes one message and drops the rest.
 type answers struct {
 	got        chan any
+	first      sync.Once
 	dispatcher actor.Dispatcher
 }
 
-// SendUserMessage implements actor.Process. With a dispatcher of its own the answer is a turn, so
+// SendUserMessage implements actor.Process. The answer is a turn of the dispatcher, so
 // that a test decides which of two askers continues first.
-func (a answers) SendUserMessage(_ *actor.PID, message any) {
-	deliver := func() {
-		select {
-		case a.got <- actor.UnwrapEnvelopeMessage(message):
-		default:
-		}
-	}
-	if a.dispatcher == nil {
-		deliver()
-		return
-	}
-	a.dispatcher.Schedule(deliver)
+func (a *answers) SendUserMessage(_ *actor.PID, message any) {
+	a.first.Do(func() {
+		a.dispatcher.Schedule(func() { a.got <- actor.UnwrapEnvelopeMessage(message) })
+	})
 }
 
-func (a answers) SendSystemMessage(*actor.PID, any) {}
-func (a answers) Stop(*actor.PID)                   {}
+func (a *answers) SendSystemMessage(*actor.PID, any) {}
+func (a *answers) Stop(*actor.PID)                   {}
 
-// Wait blocks until the actor has terminated, or until ctx is done.
-//
-// The library answers a Watch with Terminated as soon as the actor has begun to stop,
-// while its children may go on for minutes; then it is watched again a moment later.
+// Wait blocks until the actor has terminated, or until ctx is done. The library answers a Watch with Terminated as soon as
+// the actor has begun to stop, while its children may go on for minutes.
 func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
-	gone := make(chan struct{})
-	watcher := s.Actors.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
-		switch c.Message().(type) {
-		case *actor.Started, watchAgain:
-			c.Watch(pid)
-		case *actor.Terminated:
-			if _, alive := s.Actors.ProcessRegistry.GetLocal(pid.Id); alive {
-				self := c.Self()
-				time.AfterFunc(watchPause, func() { s.Send(self, watchAgain{}) })
-				return
-			}
-			close(gone)
-		}
-	}))
-	defer s.Actors.Root.Stop(watcher)
+	p := s.Inspector.probe(pid.Id)
+	if p == nil {
+		return nil
+	}
 	select {
-	case <-gone:
+	case <-p.gone:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for actor %s to stop: %w", pid.Id, ctx.Err())
 	}
 }
 
-// watchAgain is sent by a timer to the actor behind Wait.
-type watchAgain struct{}
-
-// watchPause is the time between two looks at an actor that is stopping.
-const watchPause = 100 * time.Millisecond
-
 // Close ends the system after its actors have stopped.
 func (s *System) Close() { s.Actors.Shutdown() }
 
-// warnings raises the level of a handler: the library logs each failure that we
-// supervise, with its reason, at level Info; the owner of the run logs it better.
+// warnings raises the level of a handler: what the library logs at level Info is no news for people.
 type warnings struct{ slog.Handler }
 
 func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
@@ -239,73 +210,29 @@ func AskFor[Answer any](ctx context.Context, s *System, path string, question an
 	return answer, nil
 }
 
-// Stages stops the children of an actor in order: those of the last stage stop first,
-// and a stage begins to stop only when the one after it is gone.
-type Stages struct {
-	stages   [][]*actor.PID
-	stopping bool
-}
+// Stages are the children of an actor, by path, with the stage of its stop in which each of them ends: the last stage
+// first, and each stage when nothing is left of the one after it.
+type Stages map[string]int
 
-// NewStages makes a number of stages without children.
-func NewStages(n int) Stages { return Stages{stages: make([][]*actor.PID, n)} }
-
-// Add appends a child to the stage with the given index, counted from 0.
-func (s *Stages) Add(stage int, pid *actor.PID) { s.stages[stage] = append(s.stages[stage], pid) }
-
-// Stop begins the stop; done reports that no child is left.
-func (s *Stages) Stop(ctx actor.Context) (done bool) {
-	s.stopping = true
-	return s.stopLast(ctx)
-}
-
-// Terminated notes that a child is gone and stops the next stage when it was the last
-// of its stage. It reports true when no child is left.
-func (s *Stages) Terminated(ctx actor.Context, who *actor.PID) (done bool) {
-	for i, stage := range s.stages {
-		s.stages[i] = slices.DeleteFunc(stage, func(pid *actor.PID) bool { return pid.Id == who.Id })
+// Stop stops the children of the last stage; without children the actor itself.
+func (s Stages) Stop(ctx actor.Context) {
+	if len(s) == 0 {
+		ctx.Stop(ctx.Self())
+		return
 	}
-	if !s.stopping || len(s.stages) == 0 || len(s.stages[len(s.stages)-1]) > 0 {
-		return false
-	}
-	return s.stopLast(ctx)
-}
-
-func (s *Stages) stopLast(ctx actor.Context) (done bool) {
-	for len(s.stages) > 0 && len(s.stages[len(s.stages)-1]) == 0 {
-		s.stages = s.stages[:len(s.stages)-1]
-	}
-	if len(s.stages) == 0 {
-		return true
-	}
-	for _, pid := range s.stages[len(s.stages)-1] {
-		ctx.Stop(pid)
-	}
-	return false
-}
-
-// Shared is a value that goroutines share. It is replaced and never modified, so readers take no
-// lock.
-type Shared[T any] struct{ value atomic.Pointer[T] }
-
-// Get returns the present value, which is zero at first.
-func (s *Shared[T]) Get() (value T) {
-	if now := s.value.Load(); now != nil {
-		value = *now
-	}
-	return value
-}
-
-// Change replaces the value by the result of next. It calls next again when another goroutine was
-// faster, so next must have no effects.
-func (s *Shared[T]) Change(next func(T) T) {
-	for {
-		before := s.value.Load()
-		var now T
-		if before != nil {
-			now = *before
+	last := slices.Max(slices.Collect(maps.Values(s)))
+	for _, path := range slices.Sorted(maps.Keys(s)) {
+		if s[path] == last {
+			ctx.Stop(actor.NewPID(ctx.Self().Address, path))
 		}
-		if now = next(now); s.value.CompareAndSwap(before, &now) {
-			return
-		}
+	}
+}
+
+// Terminated forgets a child that is gone during the stop, and stops the next stage when it was the last of its stage.
+func (s Stages) Terminated(ctx actor.Context, who *actor.PID) {
+	stage := s[who.Id]
+	delete(s, who.Id)
+	if !slices.Contains(slices.Collect(maps.Values(s)), stage) {
+		s.Stop(ctx)
 	}
 }

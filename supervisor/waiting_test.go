@@ -11,7 +11,7 @@ import (
 func TestWaiting(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pid := s.spawn("busy", silent)
-		kind := s.find("busy").Type
+		const kind = "function"
 		s.Actors.Root.Send(pid, call{func(actor.Context) { time.Sleep(10 * time.Second) }})
 		s.Actors.Root.Send(pid, "waits")
 		s.advance(4 * time.Second)

@@ -133,9 +133,10 @@ func newPlayer(t *testing.T, d *disk, seed uint64) *player {
 			Dirs: addons.Dirs{Modules: []string{d.path("modules")}, Global: d.path("global-hooks"), UnnumberedOrder: 1},
 		},
 		ReleaseWatch: p.releases, Notices: p.outside, Disk: d.subscribe,
-		Dispatcher: p.sched, Observe: p.observe, Crashed: p.markDead,
 		ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
+	actors := &p.options.Mailboxes
+	actors.Dispatcher, actors.Observe, actors.Crashed = p.sched, p.observe, p.markDead
 	return p
 }
 
@@ -248,7 +249,7 @@ func (p *player) stop() error {
 	actors := p.Operator.Inspector()
 	p.kill.stopping = true
 	err := p.Stop(context.Background())
-	if n := len(actors.Tree()); n > 0 && err == nil {
+	if n := len(actors.Nodes()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)
 	}
 	p.kill.stopping = false

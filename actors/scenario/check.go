@@ -94,12 +94,7 @@ func (p *play) noteField(object map[string]any, wrong apiserver.FieldProblem) {
 		text += ", of the release " + release
 	}
 	text += ": " + wrong.String()
-	p.fields.Change(func(noted []string) []string {
-		if slices.Contains(noted, text) {
-			return noted
-		}
-		return append(slices.Clip(noted), text)
-	})
+	p.fields.Store(text, true)
 }
 
 // releaseOf is the release that an object belongs to, by the annotation that Helm sets; "" for

@@ -87,7 +87,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 // while no operator runs.
 func (e *Engine) Visit(see func(path string, status fmt.Stringer)) {
 	if e.Operator != nil {
-		supervisor.Walk(e.Operator.Inspector().Tree(), func(n *supervisor.Node) { see(n.Path, n.Status) })
+		for _, n := range e.Operator.Inspector().Nodes() {
+			see(n.Path, n.Status)
+		}
 	}
 }
 
@@ -99,9 +101,9 @@ func (e *Engine) Visit(see func(path string, status fmt.Stringer)) {
 type clock struct {
 	given bool // by the test
 	began time.Time
-	now   supervisor.Shared[time.Time] // which hooks see
-	ticks map[string]time.Time         // when crontabs fire next; zero: not looked at yet, or never
-	tries map[string]time.Time         // when failed runs are retried, by path and attempt
+	now   atomic.Pointer[time.Time] // which hooks see
+	ticks map[string]time.Time      // when crontabs fire next; zero: not looked at yet, or never
+	tries map[string]time.Time      // when failed runs are retried, by path and attempt
 }
 
 // startOfTime is a Thursday. It is the same in each play, so that what hooks print about it is,
@@ -118,7 +120,7 @@ func newClock(began time.Time) *clock {
 	return c
 }
 
-func (c *clock) set(t time.Time) { c.now.Change(func(time.Time) time.Time { return t }) }
+func (c *clock) set(t time.Time) { c.now.Store(&t) }
 
 // environment has the time for a hook that runs now, if the test gives one: else hooks see the real time, as their
 // authors expect of a hook that reads it. SOURCE_DATE_EPOCH is what many tools use in place of the time, if it is set.
@@ -126,7 +128,7 @@ func (c *clock) environment() []string {
 	if !c.given {
 		return nil
 	}
-	now := c.now.Get()
+	now := c.now.Load()
 	return []string{"TEST_NOW=" + now.Format(time.RFC3339), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", now.Unix())}
 }
 
@@ -142,7 +144,7 @@ func (p *play) advance(ctx context.Context, text string) error {
 	if err != nil || p.Operator == nil {
 		return cmp.Or(err, errNotRunning)
 	}
-	end := p.clock.now.Get().Add(d)
+	end := p.clock.now.Load().Add(d)
 	for range mostInstants {
 		due := p.clock.next(p.recorder.schedules(), waiting(p.Engine))
 		if due.IsZero() || due.After(end) {
@@ -172,7 +174,7 @@ func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor
 	}
 	for crontab, at := range schedules {
 		if c.ticks[crontab].IsZero() {
-			c.ticks[crontab] = at.schedule.Next(c.now.Get())
+			c.ticks[crontab] = at.schedule.Next(*c.now.Load())
 		}
 		earlier(c.ticks[crontab])
 	}
@@ -182,7 +184,7 @@ func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor
 	for path, status := range waiting {
 		key := fmt.Sprintf("%s %d", path, status.Attempt)
 		if kept[key] = c.tries[key]; kept[key].IsZero() {
-			kept[key] = c.now.Get().Add(delay(status.Attempt))
+			kept[key] = c.now.Load().Add(delay(status.Attempt))
 		}
 		earlier(kept[key])
 	}

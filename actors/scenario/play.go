@@ -41,7 +41,7 @@ const defaultStepLimit = time.Minute
 // play is one play of a scenario. The operator in it is the real
 // one, except for its clock, its watches and the recorder in front of hooks and Helm. One goroutine
 // does the steps; the parts that hooks, actors and servers call in others (recorder, clock, http,
-// fields, the trace) share values that are replaced as a whole (supervisor.Shared).
+// fields, the trace) share values that are guarded.
 type play struct {
 	scenario *Scenario
 	options  Options
@@ -58,7 +58,7 @@ type play struct {
 	seen     []hookRun // runs that an expect has compared
 	// fields are those of objects that an API server would drop, and the values that it would refuse, each once: an
 	// object is written again by each upgrade and dry run.
-	fields supervisor.Shared[[]string]
+	fields sync.Map
 }
 
 func newPlay(s *Scenario, o Options) *play {
@@ -103,7 +103,11 @@ func (p *play) run(ctx context.Context) (err error) {
 	}
 	p.check("expect", p.scenario.Expect)
 	if strict := p.scenario.Given.StrictFields; strict == nil || *strict {
-		p.problems = append(p.problems, p.fields.Get()...)
+		var noted []string
+		for text := range p.fields.Range {
+			noted = append(noted, fmt.Sprint(text))
+		}
+		p.problems = append(p.problems, slices.Sorted(slices.Values(noted))...)
 	}
 	return nil
 }
@@ -216,10 +220,12 @@ func (p *play) world() (actors.World, error) {
 		},
 		// Changes are reported in the goroutine that makes them.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
-		Dispatcher: p.dispatcher, AllowPurge: true, // there is no person who could confirm one
+		AllowPurge: true, // there is no person who could confirm one
 		// No delay may end by the real clock: failed tasks are retried by the steps advance and
 		// retry.
-		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
+		Mailboxes: supervisor.Options{
+			Dispatcher: p.dispatcher, Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
+		},
 	}, nil
 }
 

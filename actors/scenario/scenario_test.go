@@ -160,9 +160,9 @@ tests:
   given: {strictFields: false}
 `,
 	})
-	want := `v1 ConfigMap default/made: unknown field "imutable"
+	want := `example.org/v1 String addon-operator/b, of the release a: unknown field "spec.sise"
 v1 ConfigMap addon-operator/a, of the release a: unknown field "dta"
-example.org/v1 String addon-operator/b, of the release a: unknown field "spec.sise"`
+v1 ConfigMap default/made: unknown field "imutable"`
 	if got := strings.Join(results[0].Problems, "\n"); got != want {
 		t.Errorf("got\n%s", got)
 	}

@@ -309,9 +309,9 @@ func optionTable() string {
 
 func metricTable() string {
 	m := actors.NewMetrics(view.MetricsPrefix)
-	m.Watch(actors.Sources{})
 	rows := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
-	for _, f := range m.Families() {
+	families := slices.SortedFunc(slices.Values(m.Families), func(a, b actors.Family) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range families {
 		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted(f.Name), f.Type, quoted(f.Labels...), inCell(f.Help))
 	}
 	return rows

@@ -133,7 +133,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 			host.HookRan(r)
 		}
 	}
-	world.Crashed = func() { replica.crashed(host.Exit) }
+	world.Mailboxes.Crashed = func() { replica.crashed(host.Exit) }
 	var lastTraces func()
 	if world.Tracer, lastTraces, err = newTracer(ctx, c, secrets, log); err != nil {
 		return err
@@ -219,7 +219,7 @@ func newMetrics(c *cli.Config) *actors.Metrics {
 	m := actors.NewMetrics(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	kube.ObserveRequests(m)
+	kube.ObserveRequests(m.Requests)
 	return m
 }
 
