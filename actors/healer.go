@@ -3,7 +3,6 @@ package actors
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"reflect"
 	"slices"
 	"sync"
@@ -26,7 +25,6 @@ import (
 // It also knows how the objects are doing, and shows it (H25).
 type healer struct {
 	program *program
-	log     *slog.Logger
 	ctx     context.Context // ends with the program
 	delay   time.Duration   // from a report to the look: one run heals all that went meanwhile
 
@@ -78,7 +76,7 @@ type (
 // newHealer makes the actor. Watches end with ctx.
 func newHealer(ctx context.Context, p *program) *healer {
 	return &healer{
-		program: p, log: p.Log, ctx: ctx, delay: cmp.Or(p.HealDelay, time.Second), releases: map[string]*releaseState{},
+		program: p, ctx: ctx, delay: cmp.Or(p.HealDelay, time.Second), releases: map[string]*releaseState{},
 		owners: map[helm.Object]string{}, states: map[helm.Object]view.ObjectHealth{},
 	}
 }
@@ -97,7 +95,7 @@ func (h *healer) Receive(ctx actor.Context) {
 	case healDue:
 		h.healDue(ctx)
 	default:
-		unhandled(ctx, h.log)
+		unhandled(ctx, h.program.Log)
 	}
 	h.publish(ctx)
 	if ctx.Sender() != nil { // releaseApplied, when what has come of it is published
@@ -263,7 +261,7 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 		return
 	}
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: messages.Few(1, absent)}
-	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
+	h.program.Log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
 }
 

@@ -336,24 +336,15 @@ func encoded(v any) string {
 	return strings.TrimSpace(string(text))
 }
 
-// firstOf is the first of several problems, and the command that lists the others.
-func firstOf(problems []string, command string) string {
-	switch len(problems) {
-	case 0:
-		return ""
-	case 1:
-		return problems[0]
-	}
-	return fmt.Sprintf("%s (and %d more: addon-operator %s)", problems[0], len(problems)-1, command)
-}
-
 // problemOf is what a person should look at; empty for nothing.
 func problemOf(m view.Module) string {
 	switch {
 	case !m.Troubled():
 		return ""
+	case m.Verdict.Class == view.ClassProblem && len(m.Problems) > 1:
+		return fmt.Sprintf("%s (and %d more: addon-operator why %s)", m.Problems[0], len(m.Problems)-1, m.Name)
 	case m.Verdict.Class == view.ClassProblem && len(m.Problems) > 0:
-		return firstOf(m.Problems, "why "+m.Name)
+		return m.Problems[0]
 	}
 	return m.Verdict.Message
 }
@@ -399,24 +390,21 @@ func moduleTable(o overall) *table {
 	return t
 }
 
-// hookTable has a line for each binding of each hook. Owner, hook and problem are in the first line
-// of the hook only.
+// hookTable has a line for each binding of each hook. Owner and hook are in the first line of the hook only.
 func hookTable(all []view.HookInfo) *table {
-	t := &table{columns: "MODULE HOOK BINDING ON NAME QUEUE PROBLEM", nothing: "No hooks are loaded. The hooks of a module are loaded when it is enabled."}
+	t := &table{
+		columns: "MODULE HOOK BINDING ON NAME QUEUE",
+		nothing: "No hooks are loaded. The hooks of a module are loaded when it is enabled.",
+	}
 	for _, h := range all {
-		for i, b := range h.Bindings {
-			owner, hook, problem := h.Owner, h.Hook, firstOf(h.Problems, "hook snapshots "+h.Hook)
-			switch {
-			case i > 0:
-				owner, hook, problem = " ", " ", " "
-			case h.Hanging != nil:
-				problem = h.Hanging.String()
-			}
+		owner, hook := h.Owner, h.Hook
+		for _, b := range h.Bindings {
 			name := b.Name
 			if name == b.Type { // as one without a name is called
 				name = ""
 			}
-			t.rows = append(t.rows, []string{owner, hook, b.Type, b.On, name, b.Queue, problem})
+			t.rows = append(t.rows, []string{owner, hook, b.Type, b.On, name, b.Queue})
+			owner, hook = " ", " "
 		}
 	}
 	return t

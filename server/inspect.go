@@ -75,22 +75,13 @@ func (s owners) allHooks(only string) (all []view.HookInfo, err error) {
 	return all, s.notStarted()
 }
 
-// listHooks answers /hook/list and /global/list, in which scripts read globalHooks, the names only. A hook
-// with several runs that hang shows the first.
+// listHooks answers /hook/list and /global/list, in which scripts read globalHooks, the names only.
 func (s owners) listHooks(r *http.Request) (any, error) {
 	only := r.URL.Query().Get("module")
 	if r.URL.Path == "/global/list" {
 		only = globalOwner
 	}
 	all, err := s.allHooks(only)
-	for _, h := range s.Hanging() {
-		for i := range all {
-			if all[i].Hook == h.Hook && all[i].Hanging == nil {
-				all[i].Hanging = &h
-			}
-		}
-	}
-	s.addProblems(all)
 	names := make([]string, 0, len(all))
 	for _, h := range all {
 		names = append(names, h.Hook)
@@ -100,17 +91,6 @@ func (s owners) listHooks(r *http.Request) (any, error) {
 		data["globalHooks"] = names
 	}
 	return display{data: data, table: hookTable(all), names: names}, err
-}
-
-// addProblems adds to each hook why its snapshots are not what the cluster has (J12). It matches by
-// the name of the hook alone, which for a hook of a module begins with the module's directory.
-func (s owners) addProblems(all []view.HookInfo) {
-	for _, b := range published[view.MonitorsStatus](s.Inspector.Nodes()).Bindings {
-		i := slices.IndexFunc(all, func(h view.HookInfo) bool { return h.Hook == b.Hook })
-		if problem := view.BindingProblem(b); i >= 0 && problem != "" {
-			all[i].Problems = append(all[i].Problems, problem)
-		}
-	}
 }
 
 // snapshotDump is the snapshot of one binding as its page shows it.

@@ -38,7 +38,6 @@ a script without its x bit
 	enabled, unused := "030-watch/enabled is not executable", "030-watch/hooks/forgotten.sh is not executable"
 	o.ask("why watch", "problem: "+missing, "problem: "+enabled, "problem: "+unused)
 	o.ask("module list", `module "dns" in `, "(and 2 more: addon-operator why watch)")
-	o.ask("hook list", "binding absent: waiting for absent.example.com")
 	_, page := get(o.public + "/")
 	expectAll(t, page, missing, "its files have 2 problems")
 	_, page = get("http://" + o.debug + "/")

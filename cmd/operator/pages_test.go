@@ -207,13 +207,13 @@ func TestParametersAreChanged(t *testing.T) {
 func TestTables(t *testing.T) {
 	r := startRunning(t)
 	r.want("hook list", `
-MODULE   HOOK                    BINDING     ON         NAME    QUEUE  PROBLEM
-global   g.sh                    schedule    0 3 * * *  -       main   -
-ingress  010-ingress/hooks/h.sh  onStartup   1          -       -      -
+MODULE   HOOK                    BINDING     ON         NAME    QUEUE
+global   g.sh                    schedule    0 3 * * *  -       main
+ingress  010-ingress/hooks/h.sh  onStartup   1          -       -
                                  schedule    0 3 * * *  tick    slow
                                  kubernetes  Secret     tokens  main`)
 	r.want("hook list --module dns-server", "No hooks are loaded. The hooks of a module are loaded when it is enabled.")
-	r.want("global list", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM\nglobal g.sh schedule 0 3 * * * - main -")
+	r.want("global list", "MODULE HOOK BINDING ON NAME QUEUE\nglobal g.sh schedule 0 3 * * * - main")
 	r.want("global list -o name", "g.sh")
 	r.want("module snapshots ingress", `
 HOOK                    BINDING  KIND    STATE     OBJECTS

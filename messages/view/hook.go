@@ -19,10 +19,6 @@ type HookInfo struct {
 	Hook          string        `json:"hook"`
 	ConfigVersion string        `json:"configVersion"`
 	Bindings      []BindingInfo `json:"bindings"`
-	// Hanging is a run of it that takes too long; nil for none.
-	Hanging *RunningHook `json:"hanging,omitempty"`
-	// Problems are why its snapshots are not what the cluster has.
-	Problems []string `json:"problems,omitempty"`
 }
 
 // BindingInfo is one binding of a hook.

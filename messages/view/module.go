@@ -100,7 +100,7 @@ func Problems[S any](statuses map[string]S) map[string][]string {
 			}
 		case MonitorsStatus:
 			for _, b := range status.Bindings {
-				if problem := BindingProblem(b); problem != "" {
+				if problem := bindingProblem(b); problem != "" {
 					problems[b.Owner] = append(problems[b.Owner], "hook "+b.Hook+": "+problem)
 				}
 			}

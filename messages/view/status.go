@@ -298,9 +298,9 @@ func (s MonitorsStatus) String() string {
 	return fmt.Sprintf("%s, %d complete, waiting runs: %d%s", Count(len(s.Bindings), "binding"), complete, s.Waiting, text)
 }
 
-// BindingProblem returns why the snapshot is not what the cluster has and what to do about it, or
+// bindingProblem returns why the snapshot is not what the cluster has and what to do about it, or
 // "": a first list that is not finished yet is no problem.
-func BindingProblem(b messages.BindingState) string {
+func bindingProblem(b messages.BindingState) string {
 	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
 		return ""
 	}
