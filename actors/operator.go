@@ -226,7 +226,7 @@ func (o *operator) started(ctx actor.Context) {
 	b := o.boot
 	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b))
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
-	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: watches{}}
+	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: map[messages.WatchKey]*monitor{}}
 	o.spawn(ctx, stageSources, monitorsPath, all)
 	o.global = b.tree.Global
 	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}

@@ -403,14 +403,19 @@ func (s *Shared) relieved(task messages.Task, w messages.RunHook) messages.RunHo
 			kept = append(kept, t)
 		}
 	}
-	if dropped := len(w.Triggers) - len(kept); dropped > 0 {
-		const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
-		s.Metrics.Overflows.WithLabelValues(task.Queue, w.Hook).Inc()
-		s.Log.Warn(what, "owner", task.Owner, "hook", w.Hook, "queue", task.Queue, "events", dropped)
-		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", w.Hook, task.Queue, what)})
+	if lost := len(w.Triggers) - len(kept); lost > 0 {
+		s.eventsLost(task.Owner, w.Hook, task.Queue, lost)
 	}
 	w.Triggers = kept
 	return w
+}
+
+// eventsLost reports that events which wait for a hook were too many (P5).
+func (s *Shared) eventsLost(owner, hook, queue string, n int) {
+	const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
+	s.Metrics.Overflows.WithLabelValues(queue, hook).Inc()
+	s.Log.Warn(what, "owner", owner, "hook", hook, "queue", queue, "events", n)
+	s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", hook, queue, what)})
 }
 
 // isEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a
