@@ -280,7 +280,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	for _, name := range steps.Run {
 		c.Deployed[name], c.Ran[name] = true, true
 	}
-	c.tell(ctx, d.CRDsDue...) // of those that are off now, and not at their turn: what runs of them must end
+	c.tell(ctx) // of those that are off now, and not at their turn: what runs of them must end
 	for _, name := range steps.Keep {
 		if d.Tree.Module(name) != nil { // others are releases without a module, which have no actor
 			c.forget(ctx, name)
@@ -445,7 +445,7 @@ func (c *converge) listProblems() {
 // A module under maintenance (H15) continues with its hooks, but its release is left alone: its
 // runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
 // release stays until maintenance is over. A run that is about to use Helm knows the mode from its module.
-func (c *converge) tell(ctx actor.Context, crdsDue ...string) {
+func (c *converge) tell(ctx actor.Context) {
 	for _, m := range c.Tree.Modules {
 		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance)}
 		if c.wanted(m) {
@@ -453,9 +453,8 @@ func (c *converge) tell(ctx actor.Context, crdsDue ...string) {
 				msg.Want = messages.Enabled
 			}
 		}
-		if due := slices.Contains(crdsDue, m.Name); due || msg != c.told[m.Name] {
+		if msg != c.told[m.Name] {
 			c.told[m.Name] = msg
-			msg.CRDsDue = due
 			ctx.Send(c.program.Owner(m.Name), msg)
 		}
 	}

@@ -42,9 +42,6 @@ type module struct {
 	delayed *time.Timer  // queues a run that waits because it is part of a loop
 	quiet   []*actor.PID // runs that wait until nothing of the module runs
 
-	// crdsDue: the next attempt at a run has to compare the CRDs (M): the last one has not, the discovery could not
-	// install them, they were left out under maintenance, or their files may have changed.
-	crdsDue bool
 	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun *view.ModuleRun // published, so it is replaced and never changed
 	loop    string          // why the run that is delayed is part of a loop
@@ -118,8 +115,8 @@ func (m *module) known() known {
 		k.GlobalFiles = tree.Global
 	}
 	k.Loaded, k.Started, k.Begun = m.loaded, m.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
-	k.Applied, k.Allowed = m.last.Action != "", m.allowed
+	k.Maintenance, k.Allowed = m.maintenance, m.allowed
+	k.Applied = m.last.Action != "" && m.last.Action != helm.Held
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
@@ -191,14 +188,8 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
 	m.drift.stop(ctx, m.runs)
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = func(ctx actor.Context) {
-		m.crdsDue = m.crdsDue || a.Known.CRDsDue
-		m.runEnded()
-	}
-	a.failed = func(at supervisor.Attempt) {
-		m.crdsDue = m.crdsDue || a.Known.CRDsDue
-		m.countFailure(at)
-	}
+	a.cancelled = func(actor.Context) { m.runEnded() }
+	a.failed = m.countFailure
 	a.leaves, a.release = m.program.Isolate, true
 	a.begins = m.runBegins
 	m.startAlone(ctx, m.unlessGone(a))
@@ -212,7 +203,6 @@ func (m *module) runBegins(t messages.Task, first bool) {
 	case view.Ready:
 		m.become(view.Running)
 	}
-	m.crdsDue = m.crdsDue && m.maintenance != "" // else this attempt compares them
 	if first {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}

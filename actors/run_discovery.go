@@ -53,7 +53,6 @@ type discovery struct {
 	Releases                   []string            // of modules and of operators
 	Others                     []string            // releases that are left alone
 	Unused                     map[string][]string // files of modules that look like hooks and are none
-	CRDsDue                    []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
 // spawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
@@ -115,8 +114,7 @@ func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err 
 		m := d.Tree.Module(name)
 		d.Unused[name] = unusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
 	}
-	d.CRDsDue, err = j.ensureCRDs(run, d)
-	return d, err
+	return d, j.ensureCRDs(run, d)
 }
 
 // askAgain is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
@@ -148,56 +146,46 @@ func (d *discovery) askGlobal(run *supervisor.Run) (err error) {
 
 // ensureCRDs installs the CRDs of modules that became enabled, before any module runs or is deleted
 // (M2). They stay when the module is disabled (M5). Those of a module under maintenance wait for
-// its first run afterwards (H15). It returns the modules whose CRDs failed for a reason of their
-// own: these runs repeat it and report the failure (M4).
-func (j ReloadJob) ensureCRDs(run *supervisor.Run, d discovery) (due []string, err error) {
-	_, failed, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
-	return slices.Sorted(maps.Keys(failed)), err
+// its first run afterwards (H15). A failure that concerns all, such as an API server that is away, is an error; another one
+// is repeated, and reported, by the run of the module that has it (M4).
+func (j ReloadJob) ensureCRDs(run *supervisor.Run, d discovery) error {
+	_, err := j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
+		return slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) &&
+			plan.Maintained(m, d.Maintenance) == ""
+	})
+	if err != nil && run.Context().Err() == nil && !kube.Unavailable(err) {
+		j.Log.Debug("CRDs are left to the runs of their modules", "err", err)
+		return nil
+	}
+	return err
 }
 
-// installCRDs installs the CRDs of some modules, except of those under maintenance. It returns the
-// names of the definitions that it has written, with their files, and by module the failures that
-// have a reason in the module. One module's failure does not keep the others from their CRDs; err
-// is for what concerns all, such as an API server that is away.
-func (j Job) installCRDs(run *supervisor.Run, d discovery, global *values.Section, of func(name string) bool) (written map[string]string, failed map[string]error, err error) {
-	if j.CRDs == nil {
-		return nil, nil, nil
-	}
+// installCRDs installs the CRDs of some modules, and returns the names of those that it has written, with their files. The
+// failure of one module does not keep the others from their CRDs.
+func (j Job) installCRDs(
+	run *supervisor.Run, tree *addons.Tree, global *values.Section, of func(addons.Module) bool,
+) (written map[string]string, err error) {
 	var modules []helm.Module
-	for _, m := range d.Tree.Modules {
-		if !of(m.Name) || plan.Maintained(m, d.Maintenance) != "" {
+	for _, m := range tree.Modules {
+		if !of(m) {
 			continue
 		}
 		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
 			if chart, err = chartOf(run, m, global); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		modules = append(modules, chart)
 	}
-	if len(modules) == 0 {
-		return nil, nil, nil
+	if j.CRDs == nil || len(modules) == 0 {
+		return nil, nil
 	}
 	run.Step("CRDs of %s", view.Count(len(modules), "module"))
-	written, err = j.CRDs.EnsureCRDs(run.Context(), modules)
-	if err == nil {
-		return written, nil, nil
+	if written, err = j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
+		err = &crdError{err}
 	}
-	failed = map[string]error{}
-	for _, m := range modules { // whose fault is it? What could be installed is there already
-		if len(modules) > 1 {
-			_, err = j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
-		}
-		switch {
-		case err == nil:
-		case run.Context().Err() != nil || kube.Unavailable(err):
-			return written, nil, &crdError{err}
-		default:
-			failed[m.Name] = &crdError{err}
-		}
-	}
-	return written, failed, nil
+	return written, err
 }
 
 // sectionOf asks an owner for its values.
@@ -415,9 +403,9 @@ const gonePause = time.Second
 
 // refreshed is a tree that is not in force yet.
 //
-// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; hooks that differ are asked for their
-// configuration; config checks new static values and schemas together with what people wrote. Each
-// step may refuse the new version of a module, which then keeps the version that is in force. At
+// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; charts are
+// read, hooks that differ are asked for their configuration; config checks new static values and schemas together with
+// what people wrote. Each step may refuse the new version of a module, which then keeps the version that is in force. At
 // the end the root hands out what has changed.
 type refreshed struct {
 	// before is in force and not changed. tree belongs to the run until it is handed out: steps put
@@ -444,15 +432,106 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 		return r, err
 	}
 	r = refreshed{before: before, tree: tree}
-	r.checkCharts(j)
-	if err := r.askHooks(run, j, inUse); err != nil {
+	offer := offerSections{Sections: map[string]*values.Section{}}
+	if err := r.checkGlobal(run, j, offer); err != nil {
 		return r, err
 	}
-	if err := r.offerSections(run); err != nil {
+	for _, m := range slices.Clone(tree.Modules) { // Keep and Drop change the list
+		old := before.Module(m.Name)
+		if old != nil && m.Same(*old) {
+			continue
+		}
+		section, err := j.check(run, m, old, slices.Contains(inUse, m.Name))
+		switch {
+		case run.Context().Err() != nil:
+			return r, run.Context().Err()
+		case err != nil && old != nil:
+			tree.Keep(m.Name, before, err)
+		case err != nil: // no older version can be used
+			tree.Drop(m.Name, err)
+		case old != nil && !m.SameValues(*old): // that of a new one is checked when it is enabled (D37)
+			offer.Sections[m.Key] = section
+		}
+	}
+	if err := r.offer(run, offer); err != nil {
 		return r, err
 	}
 	r.holdCharts(j)
 	return r, nil
+}
+
+// check says what is wrong with the files of a module that differ from those in force. old is what is in force, nil for
+// none. Hooks are asked for their configuration if they are in use. It returns the section of its values.
+func (j ReloadJob) check(run *supervisor.Run, m addons.Module, old *addons.Module, inUse bool) (*values.Section, error) {
+	if j.Charts != nil && m.Stale() == "" && (old == nil || !m.SameFiles(*old)) {
+		if err := charts.Check(plan.ChartModule(m)); err != nil {
+			return nil, err
+		}
+		if j.CRDs != nil {
+			if err := j.CRDs.CheckCRDs(plan.HelmModule(m, nil)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if old != nil && m.Dir == old.Dir && !m.SameFiles(*old) && inUse {
+		run.Step("run hooks of %s with --config", m.Name)
+		if _, err := j.LoadModuleHooks(run.Context(), m); err != nil {
+			return nil, err
+		}
+	}
+	return plan.SectionFor(m)
+}
+
+// checkGlobal is check for global hooks and values.
+func (r *refreshed) checkGlobal(run *supervisor.Run, j ReloadJob, offer offerSections) (err error) {
+	g := r.tree.Global
+	if g.Same(r.before.Global) {
+		return nil
+	}
+	if !g.SameFiles(r.before.Global) {
+		run.Step("run global hooks with --config")
+		r.globalHooks, err = j.LoadGlobalHooks(run.Context(), g)
+		r.asked = true
+	}
+	if run.Context().Err() != nil {
+		return run.Context().Err()
+	}
+	var section *values.Section
+	if err == nil {
+		section, err = values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
+	}
+	if err != nil {
+		r.keep(values.GlobalKey, err)
+		return nil
+	}
+	offer.Sections[values.GlobalKey] = section
+	return nil
+}
+
+// offer has config check what is new in values and schemas.
+func (r *refreshed) offer(run *supervisor.Run, offer offerSections) error {
+	if len(offer.Sections) == 0 {
+		return nil
+	}
+	offer.Modules = r.tree.Modules
+	run.Step("check values")
+	answer, err := supervisor.Ask[sectionsOffered](run, configPath, offer)
+	for _, key := range slices.Sorted(maps.Keys(answer.Refused)) {
+		r.keep(key, answer.Refused[key])
+	}
+	return err
+}
+
+// keep leaves the old version in force, of a module or, with key global, of what belongs to all.
+// Its new hooks are dropped with the values: they may need those.
+func (r *refreshed) keep(key string, why error) {
+	if key == values.GlobalKey {
+		r.tree.KeepGlobal(r.before, why)
+		r.globalHooks, r.asked = nil, false
+		return
+	}
+	i := slices.IndexFunc(r.tree.Modules, func(m addons.Module) bool { return m.Key == key })
+	r.tree.Keep(r.tree.Modules[i].Name, r.before, why)
 }
 
 // holdCharts makes Helm use the old charts of modules whose new files are refused. The other new
@@ -478,121 +557,6 @@ func (r *refreshed) holdCharts(j ReloadJob) {
 				return nil
 			}
 			_, _ = j.Charts.Load(chart) // its run reports what is wrong with it
-		}
-	}
-}
-
-// checkCharts refuses charts and CRDs that cannot be read. A module that is new, and so has no
-// older version, is dropped from the tree.
-func (r *refreshed) checkCharts(j ReloadJob) {
-	if j.Charts == nil {
-		return
-	}
-	for _, m := range slices.Clone(r.tree.Modules) { // Keep and Drop change the list
-		old := r.before.Module(m.Name)
-		if old != nil && m.SameFiles(*old) || m.Stale() != "" {
-			continue
-		}
-		err := charts.Check(plan.ChartModule(m))
-		if err == nil && j.CRDs != nil {
-			err = j.CRDs.CheckCRDs(plan.HelmModule(m, nil))
-		}
-		switch {
-		case err == nil:
-		case old != nil:
-			r.tree.Keep(m.Name, r.before, err)
-		default:
-			r.tree.Drop(m.Name, err)
-		}
-	}
-}
-
-// askHooks asks hooks whose files differ for their configuration. A failure refuses the new version
-// of the module, or of the global hooks, but the end of the run is an error.
-func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) error {
-	if g := r.tree.Global; !g.SameFiles(r.before.Global) {
-		run.Step("run global hooks with --config")
-		found, err := j.LoadGlobalHooks(run.Context(), g)
-		switch {
-		case run.Context().Err() != nil:
-			return run.Context().Err()
-		case err != nil:
-			r.tree.KeepGlobal(r.before, err)
-		default:
-			r.globalHooks, r.asked = found, true
-		}
-	}
-	for _, m := range slices.Clone(r.tree.Modules) {
-		old := r.before.Module(m.Name)
-		if old == nil || m.Dir != old.Dir || m.SameFiles(*old) || !slices.Contains(inUse, m.Name) {
-			continue // who uses them loads them
-		}
-		run.Step("run hooks of %s with --config", m.Name)
-		_, err := j.LoadModuleHooks(run.Context(), m)
-		switch {
-		case run.Context().Err() != nil:
-			return run.Context().Err()
-		case err != nil:
-			r.tree.Keep(m.Name, r.before, err)
-		}
-	}
-	return nil
-}
-
-// offerSections has config check what is new in values and schemas. A new module is not offered:
-// the root makes its section, and it is checked when it is enabled (D37).
-func (r *refreshed) offerSections(run *supervisor.Run) error {
-	offer := offerSections{Sections: map[string]*values.Section{}}
-	if g := r.tree.Global; !g.Same(r.before.Global) {
-		section, err := values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
-		if err != nil {
-			r.keep(values.GlobalKey, err)
-		} else {
-			offer.Sections[values.GlobalKey] = section
-		}
-	}
-	for _, m := range slices.Clone(r.tree.Modules) {
-		old := r.before.Module(m.Name)
-		if old != nil && m.SameValues(*old) {
-			continue
-		}
-		section, err := plan.SectionFor(m)
-		switch {
-		case err != nil && old == nil:
-			r.tree.Drop(m.Name, err)
-		case err != nil:
-			r.keep(m.Key, err)
-		case old != nil:
-			offer.Sections[m.Key] = section
-		}
-	}
-	if len(offer.Sections) == 0 {
-		return nil
-	}
-	offer.Modules = r.tree.Modules
-	run.Step("check values")
-	answer, err := supervisor.Ask[sectionsOffered](run, configPath, offer)
-	if err != nil {
-		return err
-	}
-	for _, key := range slices.Sorted(maps.Keys(answer.Refused)) {
-		r.keep(key, answer.Refused[key])
-	}
-	return nil
-}
-
-// keep leaves the old version in force, of a module or, with key global, of what belongs to all.
-// Its new hooks are dropped with the values: they may need those.
-func (r *refreshed) keep(key string, why error) {
-	if key == values.GlobalKey {
-		r.tree.KeepGlobal(r.before, why)
-		r.globalHooks, r.asked = nil, false
-		return
-	}
-	for _, m := range r.tree.Modules {
-		if m.Key == key {
-			r.tree.Keep(m.Name, r.before, why)
-			return
 		}
 	}
 }

@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -232,24 +232,21 @@ func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched b
 
 // ensureCRDs installs the CRDs that the discovery could not, because the module was under maintenance, their files were
 // wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may watch
-// their kinds, and again before Helm: maintenance may be over since, and hooks may have set values.
+// their kinds, and again before Helm: maintenance may be over since, and hooks may have set values. The files of a version
+// that is refused are not in force (P8).
 func (j moduleJob) ensureCRDs(run *supervisor.Run) error {
 	if j.CRDs == nil || j.Known.Maintenance != "" {
 		return nil
 	}
-	merged, _ := j.Known.Values()
-	m, ensure := plan.HelmModule(j.Module, merged), j.CRDs.EnsureSubcharts
-	if j.Known.CRDsDue {
-		run.Step("CRDs")
-		ensure = func(ctx context.Context, m helm.Module) error {
-			_, err := j.CRDs.EnsureCRDs(ctx, []helm.Module{m})
-			return err
-		}
+	if m := j.Tree.Load().Module(j.Owner); m == nil || m.Stale() != "" {
+		return nil
 	}
-	if err := ensure(run.Context(), m); err != nil {
+	merged, _ := j.Known.Values()
+	m := plan.HelmModule(j.Module, merged)
+	m.Current = j.current
+	if err := j.CRDs.EnsureChanged(run.Context(), m); err != nil {
 		return &crdError{err}
 	}
-	j.Known.CRDsDue = false
 	return nil
 }
 
@@ -301,16 +298,10 @@ func (j moduleJob) failed(run *supervisor.Run, cause error) error {
 	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || j.CRDs == nil {
 		return fmt.Errorf("helm: %w", cause)
 	}
-	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
-	if err != nil {
-		return err
-	}
-	written, failed, err := j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	enabled := func(m addons.Module) bool { return slices.Contains(j.Known.Enabled, m.Name) }
+	written, err := j.installCRDs(run, j.Tree.Load(), j.Known.Global, enabled)
 	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
 		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
-	}
-	for _, name := range slices.Sorted(maps.Keys(failed)) {
-		err = errors.Join(err, failed[name])
 	}
 	return errors.Join(fmt.Errorf("helm: %w", cause), err)
 }
@@ -340,15 +331,16 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	// ensured has by module the checksum of what its subcharts brought when that was last
-	// installed, so that EnsureSubcharts, which each run calls, asks the API server only when
-	// values enable another subchart. Runs of several modules use it at the same time.
+	// ensured has by module a checksum of what was last installed of it, so that EnsureChanged, which each run
+	// calls, asks the API server only when files are others, or values enable another subchart. Runs of several modules
+	// use it at the same time.
 	ensured sync.Map
+	seed    maphash.Seed
 }
 
 // NewDefinitions makes them.
 func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
-	return &Definitions{client: client, releases: releases, options: options}
+	return &Definitions{client: client, releases: releases, options: options, seed: maphash.MakeSeed()}
 }
 
 // EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
@@ -356,52 +348,74 @@ func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRD
 func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	var own, brought []kube.CRD
 	var errs []error
-	sums := map[string][sha256.Size]byte{}
+	sums := map[string]uint64{}
 	for _, m := range modules {
-		found, err := d.own(m)
-		own, errs = append(own, found...), append(errs, err)
-		files, sum := d.subcharts(m)
-		found, err = d.read(m, files)
-		brought, errs = append(brought, found...), append(errs, err)
-		if err == nil {
-			sums[m.Name] = sum
-		}
+		files, ofSubcharts, sum, err := d.files(m)
+		found, errOwn := d.read(m, files)
+		more, errMore := d.read(m, ofSubcharts)
+		own, brought, errs = append(own, found...), append(brought, more...), append(errs, err, errOwn, errMore)
+		sums[m.Name] = sum
 	}
 	written, err = d.client.EnsureCRDs(ctx, d.options, append(brought, own...))
 	if len(written) > 0 { // Helm looks for their kinds again (M6), also after a failure
 		d.releases.ResetDiscovery()
 	}
-	for module, sum := range sums {
-		if err == nil { // else the next call tries it again
-			d.ensured.Store(module, sum)
-		}
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return written, err // the next call tries it again
 	}
-	return written, errors.Join(append(errs, err)...)
+	for module, sum := range sums {
+		d.ensured.Store(module, sum)
+	}
+	return written, nil
 }
 
 // CheckCRDs implements CRDs.
 func (d *Definitions) CheckCRDs(m helm.Module) error {
-	_, err := d.own(m)
-	return err
-}
-
-// EnsureSubcharts implements CRDs.
-func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
-	files, sum := d.subcharts(m)
-	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
-		return nil
+	files, err := d.own(m)
+	if err == nil {
+		_, err = d.read(m, files)
 	}
-	_, err := d.EnsureCRDs(ctx, []helm.Module{m})
 	return err
 }
 
-// own are the definitions in crds/ of a module.
-func (d *Definitions) own(m helm.Module) ([]kube.CRD, error) {
+// EnsureChanged implements CRDs.
+func (d *Definitions) EnsureChanged(ctx context.Context, m helm.Module) error {
+	_, _, sum, err := d.files(m)
+	if known, _ := d.ensured.Load(m.Name); err != nil || known == sum || sum == 0 {
+		return err
+	}
+	if err := m.Current(); err != nil {
+		return err
+	}
+	_, err = d.EnsureCRDs(ctx, []helm.Module{m})
+	return err
+}
+
+// files are those of definitions of a module, and of the subcharts that its values enable. The checksum covers names and
+// lengths, so that no two lists of files have the same; it is 0 for none.
+func (d *Definitions) files(m helm.Module) (own, ofSubcharts []charts.File, sum uint64, err error) {
+	if own, err = d.own(m); err != nil {
+		return nil, nil, 0, err
+	}
+	ofSubcharts = d.releases.SubchartCRDs(m)
+	if len(own)+len(ofSubcharts) == 0 {
+		return nil, nil, 0, nil
+	}
+	var all maphash.Hash
+	all.SetSeed(d.seed)
+	for _, f := range slices.Concat(own, ofSubcharts) {
+		fmt.Fprintf(&all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
+	}
+	return own, ofSubcharts, all.Sum64(), nil
+}
+
+// own are the files in crds/ of a module.
+func (d *Definitions) own(m helm.Module) ([]charts.File, error) {
 	files, err := charts.Definitions(m.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read CRDs of %s: %w", m.Shows(charts.Root(m.Dir)), err)
 	}
-	return d.read(m, files)
+	return files, nil
 }
 
 // read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.
@@ -427,18 +441,6 @@ func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, 
 		all = append(all, found...)
 	}
 	return all, errors.Join(errs...)
-}
-
-// subcharts are the files of definitions of the subcharts that the values of a module enable. The checksum
-// covers names and lengths, so that no two lists of files have the same.
-func (d *Definitions) subcharts(m helm.Module) (files []charts.File, sum [sha256.Size]byte) {
-	all := sha256.New()
-	files = d.releases.SubchartCRDs(m)
-	for _, f := range files {
-		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
-	}
-	all.Sum(sum[:0])
-	return files, sum
 }
 
 // Concerned lists the releases that are the operator's business: those named like a module, which
@@ -494,11 +496,11 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 	if err != nil || !due.May {
 		return false, err
 	}
+	if err := j.allRan(run); err != nil {
+		return false, fmt.Errorf("purge release %s: it is held back: %w", release, err)
+	}
 	run.Step("helm uninstall %s", release)
-	how := helm.Purging{Data: due.Data, Claimed: func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
-		return j.claimed(run, objects)
-	}}
-	existed, err := j.Releases.Purge(j.WriteContext, release, how)
+	existed, err := j.Releases.Purge(j.WriteContext, release, helm.Purging{Data: due.Data})
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
@@ -508,76 +510,39 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 	return true, nil
 }
 
-// claimed returns which of these objects enabled modules have in their charts, and which module has
-// each: a module that was renamed, or merged into another one, has had another release. It is not
-// known for a module that does not load, or that has hooks, which set values, and has not run.
-func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[helm.Object]string, err error) {
+// allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
+// merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
+// those of others alone (P2); until then it is unknown which these are.
+func (j ReloadJob) allRan(run *supervisor.Run) error {
 	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	global, err := sectionOf(run, messages.GlobalHooks)
-	if err != nil {
-		return nil, err
-	}
+	const unknown = ", so it is unknown whether the module has objects of this release"
 	if broken := d.Tree.Broken; len(broken) > 0 {
-		return nil, fmt.Errorf("it is held back: module directory %s does not load, so it is unknown "+
-			"whether the module has objects of this release", broken[0].Base)
+		return fmt.Errorf("module directory %s does not load"+unknown, broken[0].Base)
 	}
 	if lost := d.Tree.Unreachable; len(lost) > 0 {
-		return nil, fmt.Errorf("it is held back: the link of module %s leads to nothing, so it is unknown "+
-			"whether the module has objects of this release", lost[0])
+		return fmt.Errorf("the link of module %s leads to nothing"+unknown, lost[0])
 	}
-	by = map[helm.Object]string{}
+	releases, err := j.Releases.Releases(run.Context())
+	if err != nil {
+		return fmt.Errorf("list releases: %w", err)
+	}
 	for _, m := range d.Tree.Modules {
-		if !slices.Contains(d.Before, m.Name) {
+		if !slices.Contains(d.Before, m.Name) || plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name) {
 			continue
 		}
-		module, err := supervisor.Ask[handed](run, ownerPath(m.Name), handOver{})
+		if what := d.Tree.Outdated(m.Name); what != "" {
+			return &filesChanged{what}
+		}
+		got, err := supervisor.Ask[handed](run, ownerPath(m.Name), handOver{})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !module.Known.Applied && charts.Exists(m.Dir) && plan.Maintained(m, d.Maintenance) == "" &&
-			!plan.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
-			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
-				"whether it has objects of this release", m.Name)
+		if !got.Known.Applied && charts.Exists(m.Dir) {
+			return fmt.Errorf("no run of module %s has succeeded yet"+unknown, m.Name)
 		}
-		rendered, err := j.objectsOf(run, d.Tree, m, global)
-		if err != nil {
-			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
-		}
-		for _, o := range rendered {
-			if slices.Contains(objects, o) {
-				by[o] = m.Name
-			}
-		}
-	}
-	return by, nil
-}
-
-// objectsOf returns the objects in the chart of a module; none without a chart.
-func (j ReloadJob) objectsOf(
-	run *supervisor.Run, tree *addons.Tree, m addons.Module, global *values.Section,
-) ([]helm.Object, error) {
-	if m.Stale() == "" && !charts.Exists(m.Dir) {
-		return nil, inForce(tree, m.Name) // its directory may have another name now
-	}
-	chart, err := chartOf(run, m, global)
-	if err != nil {
-		return nil, err
-	}
-	chart.Current = func() error { return inForce(tree, m.Name) }
-	return j.Releases.Objects(run.Context(), chart)
-}
-
-// inForce returns an error if the files of a module on disk are not those in force (P8): what is there says nothing about
-// the objects of the module.
-func inForce(tree *addons.Tree, module string) error {
-	if what := tree.UnloadedModules(func(name string) bool { return name == module })[module]; what != "" {
-		return errors.New(what)
-	}
-	if what := tree.Outdated(module); what != "" {
-		return &filesChanged{what}
 	}
 	return nil
 }

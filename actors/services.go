@@ -106,13 +106,11 @@ type Releases interface {
 	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
 	Uninstall(ctx context.Context, m helm.Module) (existed bool, err error)
 	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
-	// know counts as missing. It is an error while a module claims an object of the release.
+	// know counts as missing.
 	Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
-	// Objects are those that the chart of a module has with its values; nothing is written.
-	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
 	// Close is called after the last call of the others.
 	Close(ctx context.Context)
 }
@@ -136,8 +134,8 @@ type CRDs interface {
 	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
 	// CheckCRDs says which file of a module is no definition, without the cluster.
 	CheckCRDs(m helm.Module) error
-	// EnsureSubcharts installs those of subcharts that have been enabled since.
-	EnsureSubcharts(ctx context.Context, m helm.Module) error
+	// EnsureChanged installs those of a module if they differ from what was installed last, and its files are in force.
+	EnsureChanged(ctx context.Context, m helm.Module) error
 }
 
 // limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
@@ -238,8 +236,7 @@ type known struct {
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
-	CRDsDue        bool   // CRDs are to be compared before hooks
-	Applied        bool   // Helm was asked since the module was enabled
+	Applied        bool   // a run has succeeded since the module started, and no upgrade is held back
 	Drifted        []helm.Object
 	Allowed        string // deletions that a person has allowed, as helm.Module.Allowed
 
@@ -269,7 +266,7 @@ func (j Job) ask(run *supervisor.Run, question any) error {
 	if err != nil {
 		return err
 	}
-	got.Known.Changed, got.Known.CRDsDue = got.Known.Changed || j.Known.Changed, got.Known.CRDsDue || j.Known.CRDsDue
+	got.Known.Changed = got.Known.Changed || j.Known.Changed
 	*j.Known = got.Known
 	return got.Err
 }

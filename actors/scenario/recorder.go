@@ -272,10 +272,10 @@ func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (writt
 	return r.CRDs.EnsureCRDs(ctx, modules)
 }
 
-// EnsureSubcharts implements actors.CRDs.
-func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+// EnsureChanged implements actors.CRDs.
+func (r *recorder) EnsureChanged(ctx context.Context, m helm.Module) error {
 	defer r.action()()
-	return r.CRDs.EnsureSubcharts(ctx, m)
+	return r.CRDs.EnsureChanged(ctx, m)
 }
 
 // takeRuns are the runs since it was called last.
