@@ -45,10 +45,8 @@ type converge struct {
 	told        map[string]messages.SetModule // what modules know, and have not forgotten since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not.
 	discoveryFails string
-	logged         string // the last line about a discovery
-	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
-	globalProblems   []string
-	unused, problems map[string][]string
+	logged         string              // the last line about a discovery
+	problems       map[string][]string // on disk, as they are shown
 
 	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
 	// process has left (E9).
@@ -80,8 +78,7 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
 		},
-		globalHooks: b.globalHooks, globalProblems: b.problems,
-		config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
+		globalHooks: b.globalHooks, config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
 		removed: map[string]bool{}, told: map[string]messages.SetModule{},
 	}
 }
@@ -145,8 +142,8 @@ func (c *converge) Receive(ctx actor.Context) {
 
 // reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its
 // runs ask for a discovery.
-func reloadJob(p *program, t messages.Task) ReloadJob {
-	return ReloadJob{Job: Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}}
+func reloadJob(p *program, t messages.Task) Job {
+	return Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}
 }
 
 // execute begins a task of converge. ReloadModules is the discovery itself, or it is done at once: then begin has put
@@ -418,9 +415,9 @@ func (c *converge) listProblems() {
 			all[owner] = shortened(problems, shownProblems)
 		}
 	}
-	add(messages.GlobalHooks, c.globalProblems)
+	add(messages.GlobalHooks, c.Tree.Global.Problems)
 	for _, m := range c.Tree.Modules {
-		add(m.Name, slices.Concat(m.Problems(), c.unused[m.Name]))
+		add(m.Name, m.Problems())
 	}
 	before := c.problems
 	c.problems = all

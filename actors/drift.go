@@ -189,7 +189,7 @@ func (d *drift) shown() func(secrets bool) messages.Drift {
 }
 
 // look makes a task a look.
-func (d *drift) look(a *assignment, j moduleJob) *assignment {
+func (d *drift) look(a *assignment, j Job) *assignment {
 	d.task = a.Task.ID
 	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
 	a.succeeded = d.looked
@@ -209,10 +209,10 @@ type DriftFound struct {
 
 // SeekDrift is the work of a CheckDrift task. It renders with the present values: when they differ
 // from those of the last run, an upgrade is due.
-func (j moduleJob) SeekDrift(run *supervisor.Run) (DriftFound, error) {
+func (j Job) SeekDrift(run *supervisor.Run) (DriftFound, error) {
 	run.Step("look for drift")
 	merged, _ := j.Known.Values()
-	changes, known, err := j.Plans.Drift(run.Context(), plan.HelmModule(j.Module, merged))
+	changes, known, err := j.Plans.Drift(run.Context(), plan.HelmModule(j.Known.Module, merged))
 	if err != nil {
 		return DriftFound{}, fmt.Errorf("look for drift: %w", err)
 	}

@@ -127,8 +127,8 @@ func (m *module) known() known {
 // for a module run. Tasks of a module that is switched off are ended as done (E12), except a
 // delete. If the module is enabled again, Synchronization shows what hooks would have seen (E14).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
-	j := m.moduleJob(t)
-	a := &assignment{Job: j.Job, queue: ctx.Sender()}
+	j := m.job(t)
+	a := &assignment{Job: j, queue: ctx.Sender()}
 	switch t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -151,7 +151,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		}
 		m.start(ctx, m.unlessGone(m.drift.look(a, j)))
 	case messages.RunHook, messages.SynchronizeHook:
-		if a.work = m.hookWork(j.Job); a.work == nil || m.off() {
+		if a.work = m.hookWork(j); a.work == nil || m.off() {
 			m.unqueued(t)
 			refuse(ctx, t)
 			return
@@ -163,16 +163,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	}
 }
 
-// moduleJob makes what a run needs to take the module through its life. It reads the directory and
-// its root each time: an update may have replaced them (P8).
-func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{Job: m.job(t), Module: m.module}
-	j.WorkingDir = m.module.Root
-	return j
-}
-
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
-func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
+func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	switch m.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not

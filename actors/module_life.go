@@ -136,7 +136,7 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	held, allowed := m.held, m.allowed
 	m.forget(ctx)
 	m.held, m.allowed = held, allowed
-	m.module, m.section = msg.Module, msg.Section
+	m.module, m.section, m.workingDir = msg.Module, msg.Section, msg.Module.Root
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27) ends what it does; tasks

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -354,7 +353,6 @@ type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	templates   map[string]*values.Section // by key, from files alone: what contents are checked with
-	problems    []string                   // of the files in the global directory
 	suspended   map[string]bool            // modules, by objects of kind Module (H27)
 
 	inCluster, inForce contents
@@ -418,7 +416,6 @@ func (b *boot) loadFiles(ctx context.Context, p *program) error {
 	for _, warning := range b.tree.Warnings {
 		w.Log.Warn(warning)
 	}
-	b.problems = slices.Concat(b.tree.Global.Problems, unusedFiles(b.tree.Global.HooksDir, "", hooks.Global))
 	var err error
 	if b.templates, err = plan.Sections(b.tree); err != nil || asked != nil {
 		return errors.Join(asked, err)

@@ -203,7 +203,7 @@ func (p *program) Owner(name string) *actor.PID { return p.PID(ownerPath(name)) 
 
 // NewTask makes a task for the main queue.
 func (p *program) NewTask(owner string, w messages.Work, cause messages.Cause) messages.Task {
-	return p.Runs.Tasks.New(owner, w, cause)
+	return p.Runs.NewTask(owner, w, cause)
 }
 
 // Enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues

@@ -110,7 +110,7 @@ func (q *queue) makeWay(ctx actor.Context) {
 		q.addReload(first, true)
 	} else { // a discovery: the run follows it, so that no other module passes
 		again := q.head.Task
-		again.ID, again.Cause = q.program.Runs.Tasks.NewID(), first.Cause
+		again.ID, again.Cause = q.program.Runs.NewID(), first.Cause
 		q.line = slices.Insert(q.line, 0, first, again)
 	}
 	q.head.leaves = true
@@ -159,7 +159,7 @@ func (q *queue) next(ctx actor.Context) {
 	now := time.Now()
 	first, rest, more := firstRun(q.line[0])
 	if more {
-		rest.ID = q.program.Runs.Tasks.NewID()
+		rest.ID = q.program.Runs.NewID()
 		q.line[0] = rest
 	} else {
 		q.line = slices.Delete(q.line, 0, 1)

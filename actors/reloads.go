@@ -361,7 +361,6 @@ func (c *converge) use(next *addons.Tree) {
 		}
 	}
 	c.Tree = next
-	c.globalProblems = slices.Concat(next.Global.Problems, unusedFiles(next.Global.HooksDir, "", hooks.Global))
 	c.program.Runs.Tree.Store(next)
 }
 
@@ -381,7 +380,6 @@ func (c *converge) found(d discovery) (gone []string) {
 	if d.List {
 		c.releasesListed(d)
 	}
-	c.unused = d.Unused
 	return gone
 }
 

@@ -50,9 +50,8 @@ type discovery struct {
 	// discovery.
 	GlobalHooks                []hooks.Hook
 	GlobalAsked, GlobalChanged bool
-	Releases                   []string            // of modules and of operators
-	Others                     []string            // releases that are left alone
-	Unused                     map[string][]string // files of modules that look like hooks and are none
+	Releases                   []string // of modules and of operators
+	Others                     []string // releases that are left alone
 }
 
 // spawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
@@ -65,14 +64,10 @@ type spawnModules struct {
 	Asked       bool
 }
 
-// ReloadJob is a job of converge: a step of a reload that concerns several modules, or a release
-// without a module.
-type ReloadJob struct{ Job }
-
 // discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
 // out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
 // it is then.
-func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
+func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	run.Step("find modules")
@@ -109,17 +104,23 @@ func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err 
 	if err := j.findEnabled(run, &d); err != nil {
 		return d, err
 	}
-	d.Unused = map[string][]string{}
-	for _, name := range d.Enabled {
-		m := d.Tree.Module(name)
-		d.Unused[name] = unusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	// Before any module runs or is deleted (M2). They stay when the module is disabled (M5). Those of a module under
+	// maintenance wait for its first run afterwards (H15). A failure that does not concern all, as an API server that is away
+	// does, is repeated, and reported, by the run of the module that has it (M4).
+	_, err = j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
+		return slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) &&
+			plan.Maintained(m, d.Maintenance) == ""
+	})
+	if err != nil && run.Context().Err() == nil && !kube.Unavailable(err) {
+		j.Log.Debug("CRDs are left to the runs of their modules", "err", err)
+		err = nil
 	}
-	return d, j.ensureCRDs(run, d)
+	return d, err
 }
 
 // askAgain is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
 // in force.
-func (j ReloadJob) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
+func (j Job) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	if err := d.askGlobal(run); err != nil {
@@ -130,7 +131,7 @@ func (j ReloadJob) askAgain(run *supervisor.Run, d discovery) (_ discovery, err 
 }
 
 // findEnabled finds out which modules are enabled.
-func (j ReloadJob) findEnabled(run *supervisor.Run, d *discovery) (err error) {
+func (j Job) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return j.EnabledScript(run, m, d.Global, before)
 	}
@@ -141,22 +142,6 @@ func (j ReloadJob) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 // askGlobal takes the global values as they are now.
 func (d *discovery) askGlobal(run *supervisor.Run) (err error) {
 	d.Global, err = sectionOf(run, messages.GlobalHooks)
-	return err
-}
-
-// ensureCRDs installs the CRDs of modules that became enabled, before any module runs or is deleted
-// (M2). They stay when the module is disabled (M5). Those of a module under maintenance wait for
-// its first run afterwards (H15). A failure that concerns all, such as an API server that is away, is an error; another one
-// is repeated, and reported, by the run of the module that has it (M4).
-func (j ReloadJob) ensureCRDs(run *supervisor.Run, d discovery) error {
-	_, err := j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
-		return slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) &&
-			plan.Maintained(m, d.Maintenance) == ""
-	})
-	if err != nil && run.Context().Err() == nil && !kube.Unavailable(err) {
-		j.Log.Debug("CRDs are left to the runs of their modules", "err", err)
-		return nil
-	}
 	return err
 }
 
@@ -206,8 +191,8 @@ func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (char
 }
 
 // EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
-func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
-	of := j.Job
+func (j Job) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
+	of := j
 	of.Owner = m.Name
 	run, s := of.span(run, "enabled script")
 	defer func() { s.End(err) }()
@@ -216,28 +201,20 @@ func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *v
 	if err != nil {
 		return answer, err
 	}
-	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
+	defer of.hookBegins(m.Name+"/enabled", "")()
 	script := plan.Script(m, global, own, before)
 	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
 	return j.Hooks.Enabled(run.Context(), script)
 }
 
 func sameModules(a, b *addons.Tree) bool {
-	if len(a.Modules) != len(b.Modules) {
-		return false
-	}
-	for i := range a.Modules {
-		if a.Modules[i].Dir != b.Modules[i].Dir {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a.Modules, b.Modules, func(a, b addons.Module) bool { return a.Dir == b.Dir })
 }
 
 // RunModules is the work of a RunModules task (X24): it runs modules of one order number in
 // parallel, Width of them at a time. To each module it acts like a queue: it sends ExecuteTask and
 // waits for TaskDone. It ends when all of them have ended or are parked.
-func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
+func (j Job) RunModules(run *supervisor.Run, names []string) (err error) {
 	run, s := j.span(run, "modules in parallel")
 	defer func() { s.End(err) }()
 	run.Step("%s, %d in parallel", view.Count(len(names), "module"), j.Width)
@@ -253,8 +230,8 @@ func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 	return group.Wait()
 }
 
-func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
-	t := j.Tasks.New(name, messages.RunModule{}, j.Task.Cause)
+func (j Job) runOne(run *supervisor.Run, name string) error {
+	t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
 	t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
 	_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
 	return err
@@ -278,44 +255,38 @@ type getHooks struct{}
 
 // LoadGlobalHooks finds the global hooks.
 func (s *Shared) LoadGlobalHooks(ctx context.Context, g addons.Global) ([]hooks.Hook, error) {
-	return s.loadHooks(ctx, hookDirectory{g.HooksDir, "", g.Dir, hooks.Global}, s.Log)
+	return s.loadHooks(ctx, g.HooksDir, "", g.Dir, hooks.Global, s.Log)
 }
 
 // LoadModuleHooks finds the hooks of a module. A module may have none, but not because its
 // directory is missing: it would be without hooks when the directory is back.
 func (s *Shared) LoadModuleHooks(ctx context.Context, m addons.Module) ([]hooks.Hook, error) {
-	found, err := s.loadHooks(ctx, hookDirectory{m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module}, s.Log.With("module", m.Name))
+	prefix := filepath.Join(m.Base, "hooks")
+	found, err := s.loadHooks(ctx, m.HooksDir(), prefix, m.Root, hooks.Module, s.Log.With("module", m.Name))
 	if err == nil {
 		err = stillThere(m)
 	}
 	return found, err
 }
 
-// hookDirectory is where hooks are searched, and how they are called and started.
-type hookDirectory struct {
-	dir, prefix, workingDir string
-	scope                   hooks.Scope
-}
-
 // loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3). A hook
 // that fails does not end the search, so that its error names all that are wrong; with an error,
 // the hooks that are returned are not complete and must not be used. Hooks that fail are loaded again and again, so
 // warnings have the attribute err: the log repeats them at growing intervals (J12).
-func (s *Shared) loadHooks(ctx context.Context, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
-	files, _, err := hooks.Find(d.dir, d.prefix, d.scope)
-	if about, ok := errors.AsType[*fs.PathError](err); ok && d.prefix != "" {
-		about.Path = d.prefix // as the hooks in it are named
-	}
+func (s *Shared) loadHooks(
+	ctx context.Context, dir, prefix, workingDir string, scope hooks.Scope, log *slog.Logger,
+) ([]hooks.Hook, error) {
+	files, unused, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
 		return nil, err
 	}
-	if texts := unusedFiles(d.dir, d.prefix, d.scope); len(texts) > 0 {
-		log.Warn("files look like hooks and are none", "err", strings.Join(texts, "; "))
+	for _, file := range unused {
+		log.Warn("a file looks like a hook and is none", "err", file.String())
 	}
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error
 	for _, file := range files {
-		inFile, err := s.Hooks.Configure(ctx, file, d.workingDir, d.scope)
+		inFile, err := s.Hooks.Configure(ctx, file, workingDir, scope)
 		errs = append(errs, err)
 		for _, hook := range inFile {
 			if texts := hook.Config.Warnings; len(texts) > 0 {
@@ -335,28 +306,6 @@ func stillThere(m addons.Module) error {
 	return nil
 }
 
-// unusedFiles says which files in a directory of hooks look like hooks and are none (J12). What
-// cannot be read is reported by loadHooks.
-func unusedFiles(dir, prefix string, scope hooks.Scope) (texts []string) {
-	_, unused, err := hooks.Find(dir, prefix, scope)
-	if err != nil {
-		return nil
-	}
-	for _, file := range unused {
-		texts = append(texts, describeUnused(file, dir, prefix))
-	}
-	return texts
-}
-
-// describeUnused names the file like a hook, but in the directory of global hooks with that directory: global hooks have
-// no prefix, and the name of a file alone does not show where it is.
-func describeUnused(file hooks.Unused, dir, prefix string) string {
-	if prefix == "" {
-		return filepath.Join(filepath.Base(dir), file.Name) + " " + file.Reason
-	}
-	return file.String()
-}
-
 // filesChanged is the error of a module run that has found other files than those it began with, or
 // than those that its values come from. Helm was not asked: a manifest that is made of two versions
 // of the files may lack objects that both have (P8).
@@ -369,7 +318,7 @@ func (e *filesChanged) Error() string {
 
 // current returns why the chart that was read now must not be used with the values of the run. They
 // go together if the files that a run reads, on disk and in force, are those that the values come from.
-func (j moduleJob) current() error {
+func (j Job) current() error {
 	known, tree := j.Known, j.Tree.Load()
 	if tree == nil {
 		return nil
@@ -417,7 +366,7 @@ type refreshed struct {
 
 // refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
 // asked at once: those of other modules are loaded when they are enabled.
-func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
+func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
 	tree, err := before.Refresh(j.Dirs)
 	noticed := func(c messages.Cause) bool { return c.Activation == messages.ByFiles }
 	if err == nil && lacks(tree, before) && slices.ContainsFunc(j.Task.Causes(), noticed) {
@@ -462,7 +411,7 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 
 // check says what is wrong with the files of a module that differ from those in force. old is what is in force, nil for
 // none. Hooks are asked for their configuration if they are in use. It returns the section of its values.
-func (j ReloadJob) check(run *supervisor.Run, m addons.Module, old *addons.Module, inUse bool) (*values.Section, error) {
+func (j Job) check(run *supervisor.Run, m addons.Module, old *addons.Module, inUse bool) (*values.Section, error) {
 	if j.Charts != nil && m.Stale() == "" && (old == nil || !m.SameFiles(*old)) {
 		if err := charts.Check(plan.ChartModule(m)); err != nil {
 			return nil, err
@@ -483,7 +432,7 @@ func (j ReloadJob) check(run *supervisor.Run, m addons.Module, old *addons.Modul
 }
 
 // checkGlobal is check for global hooks and values.
-func (r *refreshed) checkGlobal(run *supervisor.Run, j ReloadJob, offer offerSections) (err error) {
+func (r *refreshed) checkGlobal(run *supervisor.Run, j Job, offer offerSections) (err error) {
 	g := r.tree.Global
 	if g.Same(r.before.Global) {
 		return nil
@@ -536,7 +485,7 @@ func (r *refreshed) keep(key string, why error) {
 
 // holdCharts makes Helm use the old charts of modules whose new files are refused. The other new
 // charts are read into memory now: should their next version be refused, this one is there.
-func (r *refreshed) holdCharts(j ReloadJob) {
+func (r *refreshed) holdCharts(j Job) {
 	if j.Charts == nil {
 		return
 	}

@@ -25,13 +25,6 @@ import (
 	"addon-operator/values"
 )
 
-// moduleJob is a job that takes a module through its life: a run, a delete, a look for drift. Its
-// owner is the module.
-type moduleJob struct {
-	Job
-	Module addons.Module // as it was on disk when the task began
-}
-
 // moduleRan is the result of a module run.
 type moduleRan struct {
 	Release   helm.Outcome
@@ -59,10 +52,14 @@ func (r moduleRan) Describe() string {
 // repeated (X13). CRDs come first, because hooks may watch their kinds. The config values are
 // checked here because those of a disabled module were not (D37), and a global hook may have
 // enabled it since.
-func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) {
+func (j Job) RunModule(run *supervisor.Run) (result moduleRan, err error) {
 	began := time.Now()
 	run, s := j.span(run, "module run")
-	defer func() { s.End(err) }()
+	defer func() {
+		if s.End(err); err == nil {
+			j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
+		}
+	}()
 	result.Trace = s.Name()
 	if err := j.ensureCRDs(run); err != nil {
 		return result, err
@@ -88,7 +85,6 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
-		j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 		return result, nil
 	}
 	j.Known.Changed = false
@@ -96,13 +92,12 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	result.Changed = j.Known.Changed && j.Known.Own.Checksum() != rendered
-	j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	return result, nil
 }
 
 // loadHooks has the owner load the hooks, and waits for them. Usually they were loaded since the
 // discovery, while other modules ran.
-func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
+func (j Job) loadHooks(run *supervisor.Run) (err error) {
 	if j.Known.Loaded {
 		return nil
 	}
@@ -113,7 +108,7 @@ func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
 }
 
 // startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
-func (j moduleJob) startUp(run *supervisor.Run) error {
+func (j Job) startUp(run *supervisor.Run) error {
 	if err := j.runOrders(run, hooks.OnStartup); err != nil {
 		return err
 	}
@@ -133,7 +128,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
-func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
+func (j Job) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
 		if err := j.hookJob(run, hook).Run(orderWork(hook, binding)); err != nil {
 			return err
@@ -147,7 +142,7 @@ func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 // it, but only if it has a release (E9): the hooks of a module that never ran may be the very
 // reason for disabling it, and a failure would stop the main queue. Helm gets WriteContext: it is
 // not interrupted when the task is cancelled.
-func (j moduleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
+func (j Job) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 	run, s := j.span(run, "module delete")
 	defer func() { s.End(err) }()
 	if j.Known.Maintenance != "" {
@@ -161,44 +156,38 @@ func (j moduleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 	if err := j.loadHooks(run); err != nil {
 		return false, err
 	}
-	if err := j.beforeDelete(run); err != nil {
-		return false, err
+	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) > 0 { // they run if there is a release (G6.1)
+		deployed, err := j.deployed(run)
+		if err == nil && deployed {
+			err = j.runOrders(run, hooks.BeforeDeleteHelm)
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	if j.Known.Maintenance != "" { // it has begun meanwhile
 		return true, nil
 	}
 	run.Step("helm uninstall")
 	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Module, merged)
+	m := plan.HelmModule(j.Known.Module, merged)
 	m.GiveUp = run.Context().Done()
 	existed, err := j.Releases.Uninstall(j.WriteContext, m)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}
-	if !existed && charts.Exists(j.Module.Dir) {
+	if !existed && charts.Exists(j.Known.Module.Dir) {
 		j.Log.Warn("module has no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
 
-// beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1). It asks the cluster only
-// for modules that have such hooks.
-func (j moduleJob) beforeDelete(run *supervisor.Run) error {
-	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) == 0 {
-		return nil
-	}
-	if deployed, err := j.deployed(run); err != nil || !deployed {
-		return err
-	}
-	return j.runOrders(run, hooks.BeforeDeleteHelm)
-}
-
 // apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
 // in the middle, which would leave a pending release; only the end of the grace period stops it.
 // Waiting for Helm hooks does end with the task.
-func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
-	if !charts.Exists(j.Module.Dir) {
-		return helm.Outcome{}, false, stillThere(j.Module) // H16
+func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
+	if !charts.Exists(j.Known.Module.Dir) {
+		return helm.Outcome{}, false, stillThere(j.Known.Module) // H16
 	}
 	if j.Known.Maintenance != "" {
 		return helm.Outcome{}, true, nil
@@ -234,7 +223,7 @@ func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched b
 // wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may watch
 // their kinds, and again before Helm: maintenance may be over since, and hooks may have set values. The files of a version
 // that is refused are not in force (P8).
-func (j moduleJob) ensureCRDs(run *supervisor.Run) error {
+func (j Job) ensureCRDs(run *supervisor.Run) error {
 	if j.CRDs == nil || j.Known.Maintenance != "" {
 		return nil
 	}
@@ -242,7 +231,7 @@ func (j moduleJob) ensureCRDs(run *supervisor.Run) error {
 		return nil
 	}
 	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Module, merged)
+	m := plan.HelmModule(j.Known.Module, merged)
 	m.Current = j.current
 	if err := j.CRDs.EnsureChanged(run.Context(), m); err != nil {
 		return &crdError{err}
@@ -252,9 +241,9 @@ func (j moduleJob) ensureCRDs(run *supervisor.Run) error {
 
 // upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
 // healer shows their health, or the module would be ready with the health of the old ones (H25).
-func (j moduleJob) upgrade(run *supervisor.Run) (helm.Outcome, error) {
+func (j Job) upgrade(run *supervisor.Run) (helm.Outcome, error) {
 	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Module, merged)
+	m := plan.HelmModule(j.Known.Module, merged)
 	m.Drifted, m.Allowed = j.Known.Drifted, j.Known.Allowed
 	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
 	m.GiveUp = run.Context().Done()
@@ -264,9 +253,6 @@ func (j moduleJob) upgrade(run *supervisor.Run) (helm.Outcome, error) {
 	}
 	m.Current = j.current
 	outcome, err := j.Releases.Apply(j.WriteContext, m)
-	if _, changed := errors.AsType[*filesChanged](err); changed {
-		return outcome, err
-	}
 	if err != nil {
 		return outcome, j.failed(run, err)
 	}
@@ -282,7 +268,7 @@ func (j moduleJob) upgrade(run *supervisor.Run) (helm.Outcome, error) {
 }
 
 // operation measures a part of what Helm does.
-func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
+func (j Job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
 	began := time.Now()
 	_, s := j.span(run, "helm "+string(o))
 	return func(err error) {
@@ -293,7 +279,7 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
 // kind may belong to another module, so the CRDs of all enabled modules are installed.
-func (j moduleJob) failed(run *supervisor.Run, cause error) error {
+func (j Job) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
 	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || j.CRDs == nil {
 		return fmt.Errorf("helm: %w", cause)
@@ -307,7 +293,7 @@ func (j moduleJob) failed(run *supervisor.Run, cause error) error {
 }
 
 // deployed reports whether there is a release of the module.
-func (j moduleJob) deployed(run *supervisor.Run) (bool, error) {
+func (j Job) deployed(run *supervisor.Run) (bool, error) {
 	releases, err := j.Releases.Releases(run.Context())
 	if err != nil {
 		return false, fmt.Errorf("list releases: %w", err)
@@ -483,7 +469,7 @@ type (
 
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
 // that ends first, and then converge is asked once more, because the directory may be back by then.
-func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err error) {
+func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
 	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
@@ -513,7 +499,7 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 // allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
 // merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
 // those of others alone (P2); until then it is unknown which these are.
-func (j ReloadJob) allRan(run *supervisor.Run) error {
+func (j Job) allRan(run *supervisor.Run) error {
 	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
 		return err

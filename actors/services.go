@@ -62,16 +62,13 @@ type Services struct {
 	// HookRan is called when the process of a hook has ended, in the goroutine of its run, unless the run was
 	// cancelled; nil when no one asks.
 	HookRan func(view.HookRun)
-	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
-	// means none.
-	HookTimeout time.Duration
 }
 
 // Shared is what all runs of a process share. Only its atomic fields change after the start.
 type Shared struct {
 	Services
-	Tasks   tasks
 	notify  func(kube.Notice)
+	made    atomic.Int64 // counts tasks, for their IDs
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running sync.Map     // the hooks and enabled scripts that run now, as *view.RunningHook
 	// Tree is what is in force of the files on disk; converge alone replaces it.
@@ -83,16 +80,13 @@ func newShared(s Services, notify func(kube.Notice)) *Shared {
 	return &Shared{Services: s, notify: notify}
 }
 
-// tasks makes tasks, and counts them for their IDs.
-type tasks struct{ made atomic.Int64 }
-
-// New makes a task for the main queue.
-func (t *tasks) New(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	return messages.Task{ID: t.NewID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+// NewTask makes a task for the main queue.
+func (s *Shared) NewTask(owner string, work messages.Work, cause messages.Cause) messages.Task {
+	return messages.Task{ID: s.NewID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
 }
 
 // NewID makes a name that no other task has.
-func (t *tasks) NewID() string { return strconv.FormatInt(t.made.Add(1), 10) }
+func (s *Shared) NewID() string { return strconv.FormatInt(s.made.Add(1), 10) }
 
 // HookRunner runs executables. Package hooks implements it.
 type HookRunner interface {
@@ -167,10 +161,10 @@ func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 // progress takes neither any more. It asks only monitors and its owner, and these wait for no run.
 func (h hookJob) alone(do func() error) error {
 	name := h.hook.Name
-	if h.job.Owner != messages.GlobalHooks {
+	if h.Owner != messages.GlobalHooks {
 		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
 	}
-	known, _ := h.job.Limits.running.LoadOrStore(name, semaphore.NewWeighted(1)) // first come, first served
+	known, _ := h.Limits.running.LoadOrStore(name, semaphore.NewWeighted(1)) // first come, first served
 	turn, _ := known.(*semaphore.Weighted)
 	waits := !turn.TryAcquire(1)
 	if waits {
@@ -184,7 +178,7 @@ func (h hookJob) alone(do func() error) error {
 		turn.Release(1)
 	}()
 	if waits { // others may have changed the values meanwhile
-		if err := h.job.ask(h.run, handOver{}); err != nil {
+		if err := h.ask(h.run, handOver{}); err != nil {
 			return err
 		}
 	}
@@ -257,9 +251,6 @@ type handed struct {
 // owner, so that a hook sees the values as they are when its process starts.
 type handOver struct{}
 
-// Refresh takes what the owner knows now.
-func (j Job) Refresh(run *supervisor.Run) error { return j.ask(run, handOver{}) }
-
 // ask asks the owner of the run, and takes what it hands over.
 func (j Job) ask(run *supervisor.Run, question any) error {
 	got, err := supervisor.Ask[handed](run, ownerPath(j.Owner), question)
@@ -288,32 +279,17 @@ func (s *Shared) Hanging() []view.RunningHook {
 		}
 	}
 	slices.SortFunc(out, func(a, b view.RunningHook) int {
-		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Hook, b.Hook))
 	})
 	return out
 }
 
-// hookBegins notes that the process of a hook, or of an enabled script, which has no configuration, is about to start; the
-// caller calls ended when it is gone. One that hangs may hold up all modules until its time limit ends it, so the log says
-// it (C29). The limit is only shown; package hooks enforces it.
-func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
-	limit := j.HookTimeout
-	if hook.Config != nil {
-		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
-	}
-	h := &view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Began: time.Now()}
-	if limit > 0 { // pages leave out an empty one
-		h.Limit = limit.String()
-	}
+// hookBegins notes that the process of a hook, or of an enabled script, is about to start; the caller calls ended when it
+// is gone.
+func (j Job) hookBegins(name, binding string) (ended func()) {
+	h := &view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: name, Binding: binding, Began: time.Now()}
 	j.running.Store(h, true)
-	report := time.AfterFunc(view.HangsAfter, func() {
-		about := append(j.labels(hook.Name, binding), slog.Duration("runningFor", view.HangsAfter), slog.String("limit", cmp.Or(h.Limit, "none")))
-		j.Shared.Log.LogAttrs(context.Background(), slog.LevelWarn, "hook hangs", about...)
-	})
-	return func() {
-		report.Stop()
-		j.running.Delete(h)
-	}
+	return func() { j.running.Delete(h) }
 }
 
 // updateModule gives a module actor what the disk says about it now (P8). Again: its own files have changed, or its

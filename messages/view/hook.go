@@ -102,8 +102,6 @@ type RunningHook struct {
 	Hook    string    `json:"hook"`
 	Binding string    `json:"binding,omitempty"`
 	Began   time.Time `json:"began"`
-	// Limit is when it is ended, as text; empty for never.
-	Limit string `json:"limit,omitempty"`
 }
 
 // Hangs reports whether it has been running for too long.
@@ -115,11 +113,7 @@ func (r RunningHook) String() string {
 	if r.Binding != "" {
 		what += " (" + r.Binding + ")"
 	}
-	limit := "it has no time limit"
-	if r.Limit != "" {
-		limit = "its limit is " + r.Limit
-	}
-	return fmt.Sprintf("%s hangs: it has been running since %s, %s", what, r.Began.Local().Format(time.TimeOnly), limit)
+	return fmt.Sprintf("%s hangs: it has been running since %s", what, r.Began.Local().Format(time.TimeOnly))
 }
 
 // Snapshot is that of one binding: the objects as its hook gets them.
