@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -221,19 +221,18 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 
 // ensureCRDs installs the CRDs that the discovery could not, because the module was under maintenance, their files were
 // wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may watch
-// their kinds, and again before Helm: maintenance may be over since, and hooks may have set values. The files of a version
-// that is refused are not in force (P8).
+// their kinds, and again before Helm: maintenance may be over since, and hooks may have set values.
 func (j Job) ensureCRDs(run *supervisor.Run) error {
 	if j.CRDs == nil || j.Known.Maintenance != "" {
 		return nil
 	}
-	if m := j.Tree.Load().Module(j.Owner); m == nil || m.Stale() != "" {
-		return nil
-	}
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Known.Module, merged)
-	m.Current = j.current
-	if err := j.CRDs.EnsureChanged(run.Context(), m); err != nil {
+	if j.CRDs.Ensured(m) {
+		return nil
+	}
+	run.Step("CRDs")
+	if _, err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m}); err != nil {
 		return &crdError{err}
 	}
 	return nil
@@ -317,91 +316,71 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	// ensured has by module a checksum of what was last installed of it, so that EnsureChanged, which each run
-	// calls, asks the API server only when files are others, or values enable another subchart. Runs of several modules
-	// use it at the same time.
+	// ensured has by module the checksum of its files, and of what its subcharts brought, when that was last installed. So
+	// a run asks the API server only when these have changed, values enable another subchart, or it has failed. Runs of
+	// several modules use it at the same time.
 	ensured sync.Map
-	seed    maphash.Seed
 }
 
 // NewDefinitions makes them.
 func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
-	return &Definitions{client: client, releases: releases, options: options, seed: maphash.MakeSeed()}
+	return &Definitions{client: client, releases: releases, options: options}
 }
 
-// EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
-// counts (M1).
+// EnsureCRDs implements CRDs. Of two definitions with one name that of the later module counts, and of those of a module
+// its own, not that of a subchart (M1).
 func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
-	var own, brought []kube.CRD
+	var all []kube.CRD
 	var errs []error
-	sums := map[string]uint64{}
 	for _, m := range modules {
-		files, ofSubcharts, sum, err := d.files(m)
-		found, errOwn := d.read(m, files)
-		more, errMore := d.read(m, ofSubcharts)
-		own, brought, errs = append(own, found...), append(brought, more...), append(errs, err, errOwn, errMore)
-		sums[m.Name] = sum
+		brought, err := d.read(m, d.releases.SubchartCRDs(m))
+		own, errOwn := d.own(m)
+		all, errs = append(append(all, brought...), own...), append(errs, err, errOwn)
 	}
-	written, err = d.client.EnsureCRDs(ctx, d.options, append(brought, own...))
+	written, err = d.client.EnsureCRDs(ctx, d.options, all)
 	if len(written) > 0 { // Helm looks for their kinds again (M6), also after a failure
 		d.releases.ResetDiscovery()
 	}
-	if err = errors.Join(append(errs, err)...); err != nil {
-		return written, err // the next call tries it again
+	err = errors.Join(append(errs, err)...)
+	for _, m := range modules {
+		if d.ensured.Delete(m.Name); err == nil { // else the next call tries it again
+			d.ensured.Store(m.Name, d.sum(m))
+		}
 	}
-	for module, sum := range sums {
-		d.ensured.Store(module, sum)
-	}
-	return written, nil
+	return written, err
 }
 
 // CheckCRDs implements CRDs.
 func (d *Definitions) CheckCRDs(m helm.Module) error {
-	files, err := d.own(m)
-	if err == nil {
-		_, err = d.read(m, files)
-	}
+	_, err := d.own(m)
 	return err
 }
 
-// EnsureChanged implements CRDs.
-func (d *Definitions) EnsureChanged(ctx context.Context, m helm.Module) error {
-	_, _, sum, err := d.files(m)
-	if known, _ := d.ensured.Load(m.Name); err != nil || known == sum || sum == 0 {
-		return err
-	}
-	if err := m.Current(); err != nil {
-		return err
-	}
-	_, err = d.EnsureCRDs(ctx, []helm.Module{m})
-	return err
+// Ensured implements CRDs.
+func (d *Definitions) Ensured(m helm.Module) bool {
+	known, _ := d.ensured.Load(m.Name)
+	return known == d.sum(m)
 }
 
-// files are those of definitions of a module, and of the subcharts that its values enable. The checksum covers names and
-// lengths, so that no two lists of files have the same; it is 0 for none.
-func (d *Definitions) files(m helm.Module) (own, ofSubcharts []charts.File, sum uint64, err error) {
-	if own, err = d.own(m); err != nil {
-		return nil, nil, 0, err
+// sum covers the files of a module, and the definitions of the subcharts that its values enable, with names and lengths, so
+// that no two lists of files have the same.
+func (d *Definitions) sum(m helm.Module) (sum [sha256.Size]byte) {
+	all := sha256.New()
+	fmt.Fprintf(all, "%s\x00", m.Files)
+	for _, f := range d.releases.SubchartCRDs(m) {
+		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
 	}
-	ofSubcharts = d.releases.SubchartCRDs(m)
-	if len(own)+len(ofSubcharts) == 0 {
-		return nil, nil, 0, nil
-	}
-	var all maphash.Hash
-	all.SetSeed(d.seed)
-	for _, f := range slices.Concat(own, ofSubcharts) {
-		fmt.Fprintf(&all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
-	}
-	return own, ofSubcharts, all.Sum64(), nil
+	all.Sum(sum[:0])
+	return sum
 }
 
-// own are the files in crds/ of a module.
-func (d *Definitions) own(m helm.Module) ([]charts.File, error) {
+// own are the definitions in crds/ of a module.
+func (d *Definitions) own(m helm.Module) ([]kube.CRD, error) {
 	files, err := charts.Definitions(m.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read CRDs of %s: %w", m.Shows(charts.Root(m.Dir)), err)
 	}
-	return files, nil
+	return d.read(m, files)
 }
 
 // read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.

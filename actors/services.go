@@ -128,8 +128,8 @@ type CRDs interface {
 	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
 	// CheckCRDs says which file of a module is no definition, without the cluster.
 	CheckCRDs(m helm.Module) error
-	// EnsureChanged installs those of a module if they differ from what was installed last, and its files are in force.
-	EnsureChanged(ctx context.Context, m helm.Module) error
+	// Ensured reports whether what a module brings was installed, with the files and subcharts that it has now.
+	Ensured(m helm.Module) bool
 }
 
 // limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs

@@ -332,6 +332,9 @@ func (m Module) Same(n Module) bool {
 	return m.SameValues(n) && m.Order == n.Order && m.Maintenance == n.Maintenance && slices.Equal(m.Flags, n.Flags)
 }
 
+// Files is the checksum of the files in the directory of the module.
+func (m Module) Files() string { return string(m.files.all[:]) }
+
 // SameFiles reports whether the files in the directory of the module are the same.
 func (m Module) SameFiles(n Module) bool { return m.Dir == n.Dir && m.files.all == n.files.all }
 

@@ -21,6 +21,7 @@ type Module struct {
 	// Namespace of the release, and of its objects that name none; empty is the operator's (H20).
 	Namespace string
 	Dir       string         // of the module; package charts finds the chart in it (A20)
+	Files     string         // checksum of the files in Dir that are in force
 	Shown     string         // Dir as messages name it; empty for Dir itself
 	Values    map[string]any // its section and global, merged and validated; not changed
 	// Began is called at the beginning of each operation of an Apply, and what it returns at its

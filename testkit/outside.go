@@ -120,16 +120,6 @@ func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written ma
 	return c.CRDs.EnsureCRDs(ctx, modules)
 }
 
-// EnsureChanged implements actors.CRDs.
-func (c crds) EnsureChanged(ctx context.Context, m helm.Module) error {
-	if _, absent := os.Stat(filepath.Join(m.Dir, "crds")); absent == nil {
-		if err := c.act(ctx, faultOfCRDs, "", ""); err != nil {
-			return err
-		}
-	}
-	return c.CRDs.EnsureChanged(ctx, m)
-}
-
 // Record implements actors.Notices: the Events that people see are lines of the trace.
 func (o *outside) Record(n kube.Notice) {
 	where := "event"

@@ -276,7 +276,7 @@ func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
 
 // HelmModule is a module as package helm gets it, with its merged values.
 func HelmModule(m addons.Module, merged map[string]any) helm.Module {
-	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Namespace: m.File.Namespace, Values: merged}
+	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Files: m.Files(), Shown: m.Shown(m.Dir), Namespace: m.File.Namespace, Values: merged}
 }
 
 // Objects renders a chart for a tool. All documents that cannot be read are in the error.

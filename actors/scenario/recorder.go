@@ -272,12 +272,6 @@ func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (writt
 	return r.CRDs.EnsureCRDs(ctx, modules)
 }
 
-// EnsureChanged implements actors.CRDs.
-func (r *recorder) EnsureChanged(ctx context.Context, m helm.Module) error {
-	defer r.action()()
-	return r.CRDs.EnsureChanged(ctx, m)
-}
-
 // takeRuns are the runs since it was called last.
 func (r *recorder) takeRuns() (taken []hookRun) {
 	r.mu.Lock()
