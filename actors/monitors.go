@@ -33,7 +33,6 @@ type monitors struct {
 	ctx     context.Context // ends with the program
 
 	watches map[messages.WatchKey]*monitor
-	started uint64 // counts watches; the number identifies each
 	// Who waits until the snapshots of a hook are complete: runs, and Synchronizations that were deferred (C16).
 	runs    []snapshotRequest
 	later   []messages.SynchronizeLater
@@ -50,13 +49,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case objectChanged:
 		m.objectChanged(ctx, msg)
 	case messages.SynchronizationEnded:
-		m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
-		for _, shown := range msg.Shown {
-			m.synchronized(ctx, shown)
-		}
-		for _, mon := range m.shownBy(msg.Owner, msg.Synchronization) {
-			mon.runEnded(msg.Run)
-		}
+		m.synchronizationEnded(ctx, msg)
 	case messages.SynchronizeLater:
 		m.synchronizeLater(ctx, msg)
 	case messages.Unwatch:
@@ -105,11 +98,8 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 func (m *monitors) begin(
 	self *actor.PID, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding,
 ) (*monitor, error) {
-	m.started++
-	mon := &monitor{
-		log: m.log.With("hook", hook.Name, "binding", b.Name), phase: filling, key: key, hook: hook, binding: b,
-		instance: m.started, runs: map[int64]bool{},
-	}
+	log := m.log.With("hook", hook.Name, "binding", b.Name)
+	mon := &monitor{log: log, phase: filling, key: key, hook: hook, binding: b, runs: map[int64]bool{}}
 	looked := func() { m.program.Send(self, watchSynced{mon}) }
 	spec := kube.Spec{
 		APIVersion: b.APIVersion, Kind: b.Kind, Names: b.Names, Namespaces: b.Namespaces,
@@ -159,13 +149,12 @@ func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 
 // monitor is one binding of one hook: its watch, and which of its events become tasks.
 type monitor struct {
-	log      *slog.Logger
-	phase    monitorPhase
-	key      messages.WatchKey
-	hook     hooks.Hook
-	binding  hooks.KubernetesBinding
-	watch    Watch
-	instance uint64 // the number of the watch: another one counts its changes anew
+	log     *slog.Logger
+	phase   monitorPhase
+	key     messages.WatchKey
+	hook    hooks.Hook
+	binding hooks.KubernetesBinding
+	watch   Watch
 
 	runs map[int64]bool  // Synchronization runs that show it to the hook now
 	seen uint64          // the change (Seq) that the Synchronization run saw last, or that became an event last
@@ -175,28 +164,6 @@ type monitor struct {
 // complete reports whether the snapshot is complete at this moment. It may cease to be: a
 // permission is lost, or another namespace begins to match (C17).
 func (mon *monitor) complete() bool { return mon.isFilled() && mon.watch.State().Whole() }
-
-// runBegan is called when a Synchronization run gets its snapshots: what changes from now on it
-// does not see, so it is held (C40). A repetition (C15) of an open binding holds nothing.
-func (mon *monitor) runBegan(run int64) {
-	if mon.phase == open {
-		return // one on top of the events, which go on
-	}
-	mon.runs[run] = true
-	if mon.phase == filled {
-		mon.become(showing)
-	}
-}
-
-// runEnded drops the events that were held for a run that has failed: the next run gets newer
-// snapshots, which contain them.
-func (mon *monitor) runEnded(run int64) {
-	delete(mon.runs, run)
-	if mon.phase == showing && len(mon.runs) == 0 {
-		mon.held = nil
-		mon.become(filled)
-	}
-}
 
 // hold keeps an event until the Synchronization has succeeded. If they are too many, a change without a type stands for
 // all of them, as in a queue (P5): the hook is shown the objects as they are then. In protocol v0 the older half goes.
@@ -233,16 +200,6 @@ func (mon *monitor) open(seen uint64) (events []objectChanged) {
 	return events
 }
 
-// shownBy are the monitors that a Synchronization run shows. Watches that were stopped meanwhile are left out.
-func (m *monitors) shownBy(owner string, s messages.Synchronization) (list []*monitor) {
-	for _, binding := range s.Bindings {
-		if mon := m.watches[messages.WatchKey{Owner: owner, Binding: binding}]; mon != nil {
-			list = append(list, mon)
-		}
-	}
-	return list
-}
-
 // snapshots are those of all bindings of a hook, in their order, taken at one moment (C35), if they
 // are all complete. An error, and a binding that cannot become complete for now, are in the snapshots, and count as
 // complete, because waiting would not help.
@@ -272,7 +229,7 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 			return out, false
 		}
 		out.Bindings = append(out.Bindings, messages.BindingSnapshot{
-			Name: mon.binding.Name, Objects: shownObjects(objects), Seq: seq, Instance: mon.instance,
+			Name: mon.binding.Name, Objects: shownObjects(objects), Seq: seq,
 		})
 	}
 	return out, true
@@ -421,16 +378,41 @@ func (msg objectChanged) trigger() messages.Trigger {
 	return t
 }
 
-// synchronized ends the Synchronization of a binding: each held event becomes a task, unless the run saw
-// it (C40). Not so when the binding is open already, or when the run has shown an earlier instance of
-// its watch: the number of a change means nothing to another instance, and would hide its events.
-func (m *monitors) synchronized(ctx actor.Context, shown messages.Shown) {
-	mon := m.watches[shown.Watch]
-	if mon == nil || mon.instance != shown.Instance || mon.phase != showing {
-		return
+// synchronizationBegins is called when a Synchronization run gets its snapshots: what changes from now on it
+// does not see, so it is held (C40). A repetition (C15) of an open binding, on top of the events, holds nothing.
+func (m *monitors) synchronizationBegins(owner string, s messages.Synchronization) {
+	for _, binding := range s.Bindings {
+		mon := m.watches[messages.WatchKey{Owner: owner, Binding: binding}]
+		if mon.phase == open {
+			continue
+		}
+		mon.runs[s.Run] = true
+		if mon.phase == filled {
+			mon.become(showing)
+		}
 	}
-	for _, change := range mon.open(shown.Seen) {
-		m.queueEvent(ctx, change)
+}
+
+// synchronizationEnded ends a Synchronization run. After a success each held event becomes a task, unless the run saw it
+// (C40). After a failure the events are dropped: the next run gets newer snapshots, which contain them. Both not while
+// another run shows the binding, or when the watch is another one than the run has shown: that counts its changes anew.
+func (m *monitors) synchronizationEnded(ctx actor.Context, msg messages.SynchronizationEnded) {
+	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
+	for i, binding := range msg.Bindings {
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]
+		if mon == nil || !mon.runs[msg.Run] || mon.phase != showing {
+			continue
+		}
+		delete(mon.runs, msg.Run)
+		switch {
+		case msg.Seen != nil:
+			for _, change := range mon.open(msg.Seen[i]) {
+				m.queueEvent(ctx, change)
+			}
+		case len(mon.runs) == 0:
+			mon.held = nil
+			mon.become(filled)
+		}
 	}
 }
 
@@ -467,9 +449,7 @@ func (m *monitors) serve(ctx actor.Context) {
 		snapshots, complete := m.snapshots(r.msg)
 		if complete {
 			if snapshots.Waiting == "" {
-				for _, mon := range m.shownBy(r.msg.Owner, r.msg.Synchronization) {
-					mon.runBegan(r.msg.Synchronization.Run)
-				}
+				m.synchronizationBegins(r.msg.Owner, r.msg.Synchronization)
 			}
 			ctx.Send(r.from, snapshots)
 		}
@@ -482,7 +462,7 @@ func (m *monitors) serve(ctx actor.Context) {
 			}
 		}
 		t := m.program.NewTask(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
-		t.Queue = l.Queue
+		t.Queue = l.Hook.Config.Kubernetes[l.Work.Bindings[0]].Queue
 		m.program.Enqueue(ctx, false, t)
 		return true
 	})

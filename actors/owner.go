@@ -291,7 +291,7 @@ func (o *owner) retryNow() {
 func (o *owner) dropEffects(due map[step]effects) {
 	for _, e := range due {
 		if e.ended.Run != 0 {
-			e.ended.Shown = nil
+			e.ended.Seen = nil
 			o.program.Send(o.program.PID(monitorsPath), e.ended)
 		}
 	}

@@ -60,7 +60,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	}
 	p := &program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
 	p.Enabled.Store(new([]string))
-	p.Runs = newShared(w.Services, p.Notify)
+	p.Runs = &Shared{Services: w.Services, notify: p.Notify}
 	return p
 }
 

@@ -80,18 +80,13 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	}
 	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.globalHooks, r.asked, !r.tree.Global.Same(d.Tree.Global)
 	d.Tree = r.tree
+	if err := r.handOut(run); err != nil {
+		return d, err
+	}
 	// Also without scripts: converge has received an edit of global values before global-hooks may
 	// have it, and the modules that run next must see it.
 	if err := d.askGlobal(run); err != nil {
 		return d, err
-	}
-	if err := r.handOut(run); err != nil {
-		return d, err
-	}
-	if d.GlobalChanged {
-		if err := d.askGlobal(run); err != nil {
-			return d, err
-		}
 	}
 	run.Step("list releases")
 	if d.List {
@@ -224,31 +219,24 @@ func (j Job) RunModules(run *supervisor.Run, names []string) (err error) {
 		begin := run.Turn()
 		group.Go(func() error {
 			begin()
-			return j.runOne(run, name)
+			t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
+			t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
+			_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
+			return err
 		})
 	}
 	return group.Wait()
 }
 
-func (j Job) runOne(run *supervisor.Run, name string) error {
-	t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
-	t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
-	_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
-	return err
-}
-
 // crdError is why the definitions of kinds that modules bring are not in the cluster. It
 // quotes files of modules and the API server.
-type crdError struct{ err error }
-
-// Error implements error.
-func (e *crdError) Error() string { return e.err.Error() }
+type crdError struct{ error }
 
 // Public is all of it: definitions are files of modules, without values.
 func (e *crdError) Public() string { return e.Error() }
 
 // Unwrap returns the cause.
-func (e *crdError) Unwrap() error { return e.err }
+func (e *crdError) Unwrap() error { return e.error }
 
 // getHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
 type getHooks struct{}

@@ -35,7 +35,7 @@ func (a *asked) Configure(_ context.Context, file hooks.File, _ string, _ hooks.
 
 // loader asks a runner for the configuration of hooks, and logs nothing.
 func loader(runner HookRunner) *Shared {
-	return newShared(Services{Hooks: runner, Log: slog.New(slog.DiscardHandler)}, nil)
+	return &Shared{Services: Services{Hooks: runner, Log: slog.New(slog.DiscardHandler)}}
 }
 
 // C3, C7: hooks are asked in alphabetical order, all of them, also after one that is wrong.

@@ -132,15 +132,9 @@ func (h hookJob) skip(w messages.RunHook, reason string) {
 		}
 		s.Again, s.Instead, s.Late = true, slices.ContainsFunc(w.Triggers, missed), ordered && i == len(due)-1
 		if s.Instead || s.Late {
-			h.later(s)
+			h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.Owner, Hook: h.hook, Work: s})
 		}
 	}
-}
-
-// later has a Synchronization queued when the snapshots of the hook are complete.
-func (h hookJob) later(w messages.SynchronizeHook) {
-	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
-	h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.Owner, Queue: queue, Hook: h.hook, Work: w})
 }
 
 // orderWork is the work of an order binding: one context with the snapshots of all
@@ -182,19 +176,13 @@ func pick(snapshots messages.Snapshots, names []string) map[string][]hooks.Objec
 		picked[name] = nil // present, also without objects
 	}
 	for _, b := range snapshots.Bindings {
-		if _, wanted := picked[b.Name]; wanted {
-			picked[b.Name] = concat(picked[b.Name], b.Objects)
+		if others, wanted := picked[b.Name]; wanted && len(others) > 0 { // names may repeat
+			picked[b.Name] = slices.Concat(others, b.Objects)
+		} else if wanted {
+			picked[b.Name] = b.Objects // shared: snapshots can be large
 		}
 	}
 	return picked
-}
-
-// concat shares the list of a single binding: snapshots can be large.
-func concat(a, b []hooks.Object) []hooks.Object {
-	if len(a) == 0 {
-		return b
-	}
-	return slices.Concat(a, b)
 }
 
 // snapshots takes the snapshots of all bindings of the hook, once, now (C35): it waits until they are complete, then takes
@@ -226,8 +214,8 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 			return
 		}
 		h.run.Tell(monitorsPath, e.ended)
-		for _, shown := range e.ended.Shown {
-			settled := messages.BindingSettled{Binding: shown.Watch.Binding, Late: w.Late, Task: h.Task.ID}
+		for i := range e.ended.Seen {
+			settled := messages.BindingSettled{Binding: e.ended.Bindings[i], Late: w.Late, Task: h.Task.ID}
 			h.run.Tell(ownerPath(h.Owner), settled)
 		}
 	}()
@@ -249,9 +237,7 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 	}
 	done, executes := e, w.Instead
 	for _, i := range w.Bindings {
-		shown := snapshots.Bindings[i]
-		watch := messages.WatchKey{Owner: h.Owner, Binding: bindingKey(h.hook, i)}
-		done.ended.Shown = append(done.ended.Shown, messages.Shown{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
+		done.ended.Seen = append(done.ended.Seen, snapshots.Bindings[i].Seq)
 		executes = executes || h.hook.Config.Kubernetes[i].ExecuteOnSynchronization
 	}
 	if first := h.hook.Config.Kubernetes[w.Bindings[0]]; executes {
@@ -280,7 +266,7 @@ func (h hookJob) postpone(w messages.SynchronizeHook, reason string) {
 	h.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it",
 		"hook", h.hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
-	h.later(w)
+	h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.Owner, Hook: h.hook, Work: w})
 	for _, i := range w.Bindings {
 		settled := messages.BindingSettled{Binding: bindingKey(h.hook, i), Deferred: true, Task: h.Task.ID}
 		h.run.Tell(ownerPath(h.Owner), settled)

@@ -148,20 +148,19 @@ func (j Job) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 	if j.Known.Maintenance != "" {
 		return true, nil
 	}
-	if !j.Known.Loaded && !j.Known.Begun { // then only an earlier process can have left something (E9)
-		if deployed, err := j.deployed(run); err != nil || !deployed {
-			return false, err
-		}
+	releases, err := j.Releases.Releases(run.Context())
+	if err != nil {
+		return false, fmt.Errorf("list releases: %w", err)
+	}
+	deployed := slices.Contains(releases, j.Owner)
+	if !deployed && !j.Known.Loaded && !j.Known.Begun { // only an earlier process could have left something (E9)
+		return false, nil
 	}
 	if err := j.loadHooks(run); err != nil {
 		return false, err
 	}
-	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) > 0 { // they run if there is a release (G6.1)
-		deployed, err := j.deployed(run)
-		if err == nil && deployed {
-			err = j.runOrders(run, hooks.BeforeDeleteHelm)
-		}
-		if err != nil {
+	if deployed { // G6.1
+		if err := j.runOrders(run, hooks.BeforeDeleteHelm); err != nil {
 			return false, err
 		}
 	}
@@ -289,15 +288,6 @@ func (j Job) failed(run *supervisor.Run, cause error) error {
 		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
 	}
 	return errors.Join(fmt.Errorf("helm: %w", cause), err)
-}
-
-// deployed reports whether there is a release of the module.
-func (j Job) deployed(run *supervisor.Run) (bool, error) {
-	releases, err := j.Releases.Releases(run.Context())
-	if err != nil {
-		return false, fmt.Errorf("list releases: %w", err)
-	}
-	return slices.Contains(releases, j.Owner), nil
 }
 
 // releaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is

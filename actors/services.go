@@ -67,17 +67,12 @@ type Services struct {
 // Shared is what all runs of a process share. Only its atomic fields change after the start.
 type Shared struct {
 	Services
-	notify  func(kube.Notice)
-	made    atomic.Int64 // counts tasks, for their IDs
-	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
-	running sync.Map     // the hooks and enabled scripts that run now, as *view.RunningHook
+	notify  func(kube.Notice) // shows a notice to people
+	made    atomic.Int64      // counts tasks, for their IDs
+	shows   atomic.Int64      // counts Synchronization runs, writes and runs of hooks, for their names
+	running sync.Map          // the hooks and enabled scripts that run now, as *view.RunningHook
 	// Tree is what is in force of the files on disk; converge alone replaces it.
 	Tree atomic.Pointer[addons.Tree]
-}
-
-// newShared makes it; notify shows a notice to people.
-func newShared(s Services, notify func(kube.Notice)) *Shared {
-	return &Shared{Services: s, notify: notify}
 }
 
 // NewTask makes a task for the main queue.
@@ -112,13 +107,10 @@ type Releases interface {
 // Objects changes objects for hooks (chapter k). Package kube implements it.
 type Objects interface {
 	// CheckObjectPatches says what cannot be right with operations, without writing.
-	CheckObjectPatches(ctx context.Context, patches []ObjectPatch) error
+	CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
 	// ApplyObjectPatches executes operations and returns those that have failed.
-	ApplyObjectPatches(ctx context.Context, patches []ObjectPatch) (left []ObjectPatch, err error)
+	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
 }
-
-// ObjectPatch is what a hook wants done to an object.
-type ObjectPatch = objectpatch.Patch
 
 // CRDs installs the definitions that modules bring and waits until their kinds are served
 // (chapter m). Definitions implements it.
