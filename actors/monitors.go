@@ -57,11 +57,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case lookAgain:
 		m.looking = false
 		m.serve(ctx)
-	case *actor.Started:
-	case *actor.Stopping:
-		for _, mon := range m.watches {
-			mon.watch.Stop()
-		}
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -360,16 +355,13 @@ func (m *monitors) queueEvent(ctx actor.Context, msg objectChanged) {
 // trigger is the context of an event in the protocol of its hook (C31, C32).
 func (msg objectChanged) trigger() messages.Trigger {
 	mon, b, o := msg.mon, msg.mon.binding, msg.Object
-	t := messages.Trigger{Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: mon.key.Binding.Index}
+	t := synchronizationTrigger(b, mon.key.Binding.Index)
 	switch {
 	case mon.hook.Config.Version == hooks.V0:
 		kind := cmp.Or(mon.watch.State().Kind, b.Kind) // as the API server spells it, whatever the hook wrote (C22)
 		resource := &hooks.Resource{Namespace: o.Namespace, Kind: kind, Name: o.Name}
 		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Type, Resource: resource}
-	case b.Group != "":
-		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
-	case msg.Type == "":
-		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization}
+	case b.Group != "" || msg.Type == "":
 	default:
 		t.Context = hooks.Context{
 			Binding: b.Name, Type: hooks.TypeEvent, WatchEvent: msg.Type, Object: o.Object, FilterResult: o.FilterResult,

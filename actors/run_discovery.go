@@ -75,17 +75,12 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	if err != nil {
 		return d, err
 	}
-	if !sameModules(r.tree, d.Tree) {
+	if !sameModules(r.Tree, d.Tree) {
 		d.List = true
 	}
-	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.globalHooks, r.asked, !r.tree.Global.Same(d.Tree.Global)
-	d.Tree = r.tree
+	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.GlobalHooks, r.Asked, !r.Tree.Global.Same(d.Tree.Global)
+	d.Tree = r.Tree
 	if err := r.handOut(run); err != nil {
-		return d, err
-	}
-	// Also without scripts: converge has received an edit of global values before global-hooks may
-	// have it, and the modules that run next must see it.
-	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}
 	run.Step("list releases")
@@ -102,7 +97,7 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	// Before any module runs or is deleted (M2). They stay when the module is disabled (M5). Those of a module under
 	// maintenance wait for its first run afterwards (H15). A failure that does not concern all, as an API server that is away
 	// does, is repeated, and reported, by the run of the module that has it (M4).
-	_, err = j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
+	err = j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
 		return slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) &&
 			plan.Maintained(m, d.Maintenance) == ""
 	})
@@ -118,15 +113,16 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 func (j Job) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
-	if err := d.askGlobal(run); err != nil {
-		return d, err
-	}
 	err = j.findEnabled(run, &d)
 	return d, err
 }
 
-// findEnabled finds out which modules are enabled.
+// findEnabled finds out which modules are enabled, with the global values as they are now. They are asked for also without
+// scripts: converge has received an edit before global-hooks may have it, and the modules that run next must see it.
 func (j Job) findEnabled(run *supervisor.Run, d *discovery) (err error) {
+	if d.Global, err = sectionOf(run, messages.GlobalHooks); err != nil {
+		return err
+	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return j.EnabledScript(run, m, d.Global, before)
 	}
@@ -134,17 +130,10 @@ func (j Job) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 	return err
 }
 
-// askGlobal takes the global values as they are now.
-func (d *discovery) askGlobal(run *supervisor.Run) (err error) {
-	d.Global, err = sectionOf(run, messages.GlobalHooks)
-	return err
-}
-
-// installCRDs installs the CRDs of some modules, and returns the names of those that it has written, with their files. The
-// failure of one module does not keep the others from their CRDs.
+// installCRDs installs the CRDs of some modules. The failure of one module does not keep the others from their CRDs.
 func (j Job) installCRDs(
 	run *supervisor.Run, tree *addons.Tree, global *values.Section, of func(addons.Module) bool,
-) (written map[string]string, err error) {
+) (err error) {
 	var modules []helm.Module
 	for _, m := range tree.Modules {
 		if !of(m) {
@@ -153,19 +142,19 @@ func (j Job) installCRDs(
 		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
 			if chart, err = chartOf(run, m, global); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		modules = append(modules, chart)
 	}
 	if j.CRDs == nil || len(modules) == 0 {
-		return nil, nil
+		return nil
 	}
 	run.Step("CRDs of %s", view.Count(len(modules), "module"))
-	if written, err = j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
-		err = &crdError{err}
+	if err := j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
+		return &crdError{err}
 	}
-	return written, err
+	return nil
 }
 
 // sectionOf asks an owner for its values.
@@ -345,11 +334,10 @@ const gonePause = time.Second
 // what people wrote. Each step may refuse the new version of a module, which then keeps the version that is in force. At
 // the end the root hands out what has changed.
 type refreshed struct {
-	// before is in force and not changed. tree belongs to the run until it is handed out: steps put
+	// before is in force and not changed. The new tree belongs to the run until it is handed out: steps put
 	// modules of before back into it.
-	before, tree *addons.Tree
-	globalHooks  []hooks.Hook // were asked for their configuration, because their files differ
-	asked        bool
+	before *addons.Tree
+	spawnModules
 }
 
 // refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
@@ -368,7 +356,7 @@ func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (
 	if err != nil {
 		return r, err
 	}
-	r = refreshed{before: before, tree: tree}
+	r = refreshed{before, spawnModules{Tree: tree}}
 	offer := offerSections{Sections: map[string]*values.Section{}}
 	if err := r.checkGlobal(run, j, offer); err != nil {
 		return r, err
@@ -421,14 +409,14 @@ func (j Job) check(run *supervisor.Run, m addons.Module, old *addons.Module, inU
 
 // checkGlobal is check for global hooks and values.
 func (r *refreshed) checkGlobal(run *supervisor.Run, j Job, offer offerSections) (err error) {
-	g := r.tree.Global
+	g := r.Tree.Global
 	if g.Same(r.before.Global) {
 		return nil
 	}
 	if !g.SameFiles(r.before.Global) {
 		run.Step("run global hooks with --config")
-		r.globalHooks, err = j.LoadGlobalHooks(run.Context(), g)
-		r.asked = true
+		r.GlobalHooks, err = j.LoadGlobalHooks(run.Context(), g)
+		r.Asked = true
 	}
 	if run.Context().Err() != nil {
 		return run.Context().Err()
@@ -450,7 +438,7 @@ func (r *refreshed) offer(run *supervisor.Run, offer offerSections) error {
 	if len(offer.Sections) == 0 {
 		return nil
 	}
-	offer.Modules = r.tree.Modules
+	offer.Modules = r.Tree.Modules
 	run.Step("check values")
 	answer, err := supervisor.Ask[sectionsOffered](run, configPath, offer)
 	for _, key := range slices.Sorted(maps.Keys(answer.Refused)) {
@@ -463,12 +451,12 @@ func (r *refreshed) offer(run *supervisor.Run, offer offerSections) error {
 // Its new hooks are dropped with the values: they may need those.
 func (r *refreshed) keep(key string, why error) {
 	if key == values.GlobalKey {
-		r.tree.KeepGlobal(r.before, why)
-		r.globalHooks, r.asked = nil, false
+		r.Tree.KeepGlobal(r.before, why)
+		r.GlobalHooks, r.Asked = nil, false
 		return
 	}
-	i := slices.IndexFunc(r.tree.Modules, func(m addons.Module) bool { return m.Key == key })
-	r.tree.Keep(r.tree.Modules[i].Name, r.before, why)
+	i := slices.IndexFunc(r.Tree.Modules, func(m addons.Module) bool { return m.Key == key })
+	r.Tree.Keep(r.Tree.Modules[i].Name, r.before, why)
 }
 
 // holdCharts makes Helm use the old charts of modules whose new files are refused. The other new
@@ -478,17 +466,17 @@ func (r *refreshed) holdCharts(j Job) {
 		return
 	}
 	var held []string
-	for _, m := range r.tree.Modules {
+	for _, m := range r.Tree.Modules {
 		if m.Stale() != "" {
 			held = append(held, m.Name)
 		}
 	}
 	j.Charts.Hold(held)
-	for _, m := range r.tree.Modules {
+	for _, m := range r.Tree.Modules {
 		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameFiles(*old)) {
 			chart := plan.ChartModule(m)
 			chart.Current = func() error {
-				if what := r.tree.Outdated(m.Name); what != "" {
+				if what := r.Tree.Outdated(m.Name); what != "" {
 					return &filesChanged{what}
 				}
 				return nil
@@ -504,7 +492,7 @@ func (r refreshed) handOut(run *supervisor.Run) error {
 	if r.same() {
 		return nil
 	}
-	added, err := supervisor.Ask[sectionsAdded](run, Root, spawnModules{Tree: r.tree, GlobalHooks: r.globalHooks, Asked: r.asked})
+	added, err := supervisor.Ask[sectionsAdded](run, Root, r.spawnModules)
 	if err != nil {
 		return err
 	}
@@ -513,8 +501,8 @@ func (r refreshed) handOut(run *supervisor.Run) error {
 
 // same reports whether all that actors have of the tree is as before.
 func (r refreshed) same() bool {
-	return sameModules(r.tree, r.before) && r.tree.Global.Same(r.before.Global) &&
-		!slices.ContainsFunc(r.tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
+	return sameModules(r.Tree, r.before) && r.Tree.Global.Same(r.before.Global) &&
+		!slices.ContainsFunc(r.Tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
 }
 
 // Differs says what on disk is not as it is in force, or was not when it was last compared; "" for nothing. It changes

@@ -242,8 +242,8 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 	}
 	if first := h.hook.Config.Kubernetes[w.Bindings[0]]; executes {
 		h.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
-		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		err := h.execute(hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, done)
+		shown := contexts([]messages.Trigger{synchronizationTrigger(first, w.Bindings[0])}, snapshots)
+		err := h.execute(hooks.OnKubernetes, shown, w.Late || w.Again, done)
 		if cause := context.Cause(h.run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
 		}
@@ -273,17 +273,14 @@ func (h hookJob) postpone(w messages.SynchronizeHook, reason string) {
 	}
 }
 
-// synchronizationContext is the context of a Synchronization (C31). All bindings of a group share
-// one, which has snapshots in place of objects (C34); b, with the index i, is the first of them.
-func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapshots, i int) hooks.Context {
-	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization, Objects: snapshots.Bindings[i].Objects}
+// synchronizationTrigger shows a binding, with the given index (C31). All bindings of a group share a context, which has
+// snapshots in place of objects (C34).
+func synchronizationTrigger(b hooks.KubernetesBinding, i int) messages.Trigger {
+	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization}
 	if b.Group != "" {
-		c = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
+		c.Type, c.GroupName = hooks.TypeGroup, b.Group
 	}
-	if len(b.Snapshots) > 0 {
-		c.Snapshots = pick(snapshots, b.Snapshots)
-	}
-	return c
+	return messages.Trigger{Context: c, Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: i}
 }
 
 // execute runs a hook once and applies its result (D26). What can be checked without writing is

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -183,7 +182,8 @@ func (j Job) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 
 // apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
 // in the middle, which would leave a pending release; only the end of the grace period stops it.
-// Waiting for Helm hooks does end with the task.
+// Waiting for Helm hooks does end with the task. The healer is notified which objects the release has, and shows their
+// health before the run goes on, or the module would be ready with the health of the old ones (H25).
 func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(j.Known.Module.Dir) {
 		return helm.Outcome{}, false, stillThere(j.Known.Module) // H16
@@ -202,11 +202,27 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 	if err := j.ensureCRDs(run); err != nil {
 		return helm.Outcome{}, false, err
 	}
+	merged, _ := j.Known.Values()
+	m := plan.HelmModule(j.Known.Module, merged)
+	m.Drifted, m.Allowed, m.GiveUp, m.Current = j.Known.Drifted, j.Known.Allowed, run.Context().Done(), j.current
+	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
+	m.Orphaned = func(release string) (bool, error) {
+		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
+		return of.Orphaned, err
+	}
 	began := time.Now()
-	outcome, err = j.upgrade(run)
+	outcome, err = j.Releases.Apply(j.WriteContext, m)
 	j.Metrics.helmSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	if err != nil {
-		return outcome, false, err
+		return outcome, false, j.failed(run, err)
+	}
+	if len(outcome.Healed) > 0 {
+		j.Metrics.Redeployed.WithLabelValues(j.Owner).Inc()
+	}
+	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
+	applied := releaseApplied{j.Owner, outcome.Objects, outcome.Ends, wrote}
+	if _, err := supervisor.Ask[struct{}](run, healerPath, applied); err != nil {
+		return outcome, false, err // the run is cancelled
 	}
 	s.SetAttributes(attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision),
 		attribute.String("release.reason", outcome.Reason))
@@ -231,38 +247,10 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 		return nil
 	}
 	run.Step("CRDs")
-	if _, err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m}); err != nil {
+	if err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m}); err != nil {
 		return &crdError{err}
 	}
 	return nil
-}
-
-// upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
-// healer shows their health, or the module would be ready with the health of the old ones (H25).
-func (j Job) upgrade(run *supervisor.Run) (helm.Outcome, error) {
-	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Known.Module, merged)
-	m.Drifted, m.Allowed = j.Known.Drifted, j.Known.Allowed
-	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
-	m.GiveUp = run.Context().Done()
-	m.Orphaned = func(release string) (bool, error) {
-		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-		return of.Orphaned, err
-	}
-	m.Current = j.current
-	outcome, err := j.Releases.Apply(j.WriteContext, m)
-	if err != nil {
-		return outcome, j.failed(run, err)
-	}
-	if len(outcome.Healed) > 0 {
-		j.Metrics.Redeployed.WithLabelValues(j.Owner).Inc()
-	}
-	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
-	applied := releaseApplied{j.Owner, outcome.Objects, outcome.Ends, wrote}
-	if _, err := supervisor.Ask[struct{}](run, healerPath, applied); err != nil {
-		return outcome, err // the run is cancelled
-	}
-	return outcome, nil
 }
 
 // operation measures a part of what Helm does.
@@ -279,15 +267,11 @@ func (j Job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)
 // kind may belong to another module, so the CRDs of all enabled modules are installed.
 func (j Job) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
-	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || j.CRDs == nil {
-		return fmt.Errorf("helm: %w", cause)
+	if errors.As(cause, &refused) && refused.Kind == helm.Invalid {
+		enabled := func(m addons.Module) bool { return slices.Contains(j.Known.Enabled, m.Name) }
+		cause = errors.Join(cause, j.installCRDs(run, j.Tree.Load(), j.Known.Global, enabled))
 	}
-	enabled := func(m addons.Module) bool { return slices.Contains(j.Known.Enabled, m.Name) }
-	written, err := j.installCRDs(run, j.Tree.Load(), j.Known.Global, enabled)
-	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
-		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
-	}
-	return errors.Join(fmt.Errorf("helm: %w", cause), err)
+	return fmt.Errorf("helm: %w", cause)
 }
 
 // releaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is
@@ -319,7 +303,7 @@ func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRD
 
 // EnsureCRDs implements CRDs. Of two definitions with one name that of the later module counts, and of those of a module
 // its own, not that of a subchart (M1).
-func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 	var all []kube.CRD
 	var errs []error
 	for _, m := range modules {
@@ -327,7 +311,7 @@ func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 		own, errOwn := d.own(m)
 		all, errs = append(append(all, brought...), own...), append(errs, err, errOwn)
 	}
-	written, err = d.client.EnsureCRDs(ctx, d.options, all)
+	written, err := d.client.EnsureCRDs(ctx, d.options, all)
 	if len(written) > 0 { // Helm looks for their kinds again (M6), also after a failure
 		d.releases.ResetDiscovery()
 	}
@@ -337,7 +321,7 @@ func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 			d.ensured.Store(m.Name, d.sum(m))
 		}
 	}
-	return written, err
+	return err
 }
 
 // CheckCRDs implements CRDs.

@@ -115,9 +115,8 @@ type Objects interface {
 // CRDs installs the definitions that modules bring and waits until their kinds are served
 // (chapter m). Definitions implements it.
 type CRDs interface {
-	// EnsureCRDs takes name, directory and values of each module, and returns the names of what it has written, with
-	// their files.
-	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
+	// EnsureCRDs takes name, directory and values of each module.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) error
 	// CheckCRDs says which file of a module is no definition, without the cluster.
 	CheckCRDs(m helm.Module) error
 	// Ensured reports whether what a module brings was installed, with the files and subcharts that it has now.

@@ -267,7 +267,7 @@ func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) 
 }
 
 // EnsureCRDs implements actors.CRDs. While it waits for a kind to be served, it makes no requests.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (err error) {
 	defer r.action()()
 	return r.CRDs.EnsureCRDs(ctx, modules)
 }
