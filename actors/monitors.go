@@ -34,9 +34,8 @@ type monitors struct {
 
 	watches map[messages.WatchKey]*monitor
 	// Who waits until the snapshots of a hook are complete: runs, and Synchronizations that were deferred (C16).
-	runs    []snapshotRequest
-	later   []messages.SynchronizeLater
-	looking bool // a lookAgain is on its way
+	runs  []snapshotRequest
+	later []messages.SynchronizeLater
 }
 
 // Receive implements actor.Actor.
@@ -54,9 +53,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.synchronizeLater(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
-	case lookAgain:
-		m.looking = false
-		m.serve(ctx)
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -99,7 +95,7 @@ func (m *monitors) begin(
 	spec := kube.Spec{
 		APIVersion: b.APIVersion, Kind: b.Kind, Names: b.Names, Namespaces: b.Namespaces,
 		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
-		Limit: m.program.SnapshotLimit, Overflowed: looked,
+		Limit: m.program.SnapshotLimit, Failed: func(error) { looked() },
 	}
 	if b.Filter != nil {
 		spec.Filter = m.program.Metrics.Filter(key, b)
@@ -111,8 +107,8 @@ func (m *monitors) begin(
 }
 
 // watchSynced is called when a watch is complete for the first time, and each time it is complete
-// again: then runs that wait for a permission or a kind can go on. It is also called when a watch has become too large.
-// That is treated like one that may not be read: its hook does not run, and no other hook waits (P5).
+// again: then runs that wait for a permission or a kind can go on. It is also called when a request fails, or there is no
+// such kind: then runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be read: its hook does not run, and no other hook waits (P5).
 func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 	switch {
 	case m.watches[mon.key] != mon || mon.phase == tooLarge:
@@ -123,7 +119,7 @@ func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 		mon.become(tooLarge)
 		mon.log.Error("a binding is too large: its hook does not run",
 			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked())
-	case mon.phase == filling:
+	case mon.phase == filling && mon.watch.State().Whole():
 		mon.become(filled)
 	}
 	m.serve(ctx)
@@ -314,8 +310,7 @@ type objectChanged struct {
 	arrived time.Time
 }
 
-// watchSynced notifies monitors that the first list of a binding is complete, or that it is
-// complete again, or too large.
+// watchSynced notifies monitors that the list of a binding is complete, or that the watch has failed.
 type watchSynced struct{ mon *monitor }
 
 // objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in
@@ -414,13 +409,6 @@ type snapshotRequest struct {
 	msg  messages.GetSnapshots
 }
 
-// lookAgain is sent by a timer while runs wait for snapshots: whether a kind is missing
-// or forbidden shows only in the state of its watch.
-type lookAgain struct{}
-
-// lookEvery is how often the states of watches are looked at while someone waits for them.
-const lookEvery = 500 * time.Millisecond
-
 // synchronizeLater keeps a Synchronization that was deferred, as one with an equal one that waits.
 func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
 	m.later = append(slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool {
@@ -434,8 +422,7 @@ func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeL
 }
 
 // serve answers the runs whose snapshots are complete (C36), or cannot become complete for now, and queues the deferred
-// Synchronizations whose bindings are complete by now. If runs wait, it starts the timer; what was deferred needs none,
-// because each watch notifies by itself when it is complete.
+// Synchronizations whose bindings are complete by now. Each watch notifies when it is complete, or fails.
 func (m *monitors) serve(ctx actor.Context) {
 	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool {
 		snapshots, complete := m.snapshots(r.msg)
@@ -458,8 +445,4 @@ func (m *monitors) serve(ctx actor.Context) {
 		m.program.Enqueue(ctx, false, t)
 		return true
 	})
-	if !m.looking && len(m.runs) > 0 {
-		m.looking = true
-		m.program.SendLater(ctx, lookEvery, lookAgain{})
-	}
 }

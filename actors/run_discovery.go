@@ -151,10 +151,7 @@ func (j Job) installCRDs(
 		return nil
 	}
 	run.Step("CRDs of %s", view.Count(len(modules), "module"))
-	if err := j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
-		return &crdError{err}
-	}
-	return nil
+	return j.CRDs.EnsureCRDs(run.Context(), modules)
 }
 
 // sectionOf asks an owner for its values.
@@ -216,16 +213,6 @@ func (j Job) RunModules(run *supervisor.Run, names []string) (err error) {
 	}
 	return group.Wait()
 }
-
-// crdError is why the definitions of kinds that modules bring are not in the cluster. It
-// quotes files of modules and the API server.
-type crdError struct{ error }
-
-// Public is all of it: definitions are files of modules, without values.
-func (e *crdError) Public() string { return e.Error() }
-
-// Unwrap returns the cause.
-func (e *crdError) Unwrap() error { return e.error }
 
 // getHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
 type getHooks struct{}

@@ -247,10 +247,7 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 		return nil
 	}
 	run.Step("CRDs")
-	if err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m}); err != nil {
-		return &crdError{err}
-	}
-	return nil
+	return j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
 }
 
 // operation measures a part of what Helm does.

@@ -346,30 +346,23 @@ func (j Job) span(run *supervisor.Run, name string, about ...attribute.KeyValue)
 			attribute.String("activation", j.Task.Cause.First().Activation), attribute.String("cause", j.Task.Cause.String()),
 		))
 		if j.Task.Trace == "" {
-			options = append(options, linkTo(j.Task.Cause)...)
+			options = append(options, linkTo(j.Task.Cause))
 		}
 	}
 	ctx, s := j.Tracer.Start(ctx, name, options...)
 	return run.With(ctx), span{s}
 }
 
-// linkTo links to the span that led to a cause, if it had one: the nearest in the chain, because
-// people and timers, which begin chains, have none.
-func linkTo(c messages.Cause) []trace.SpanStartOption {
-	for link := &c; link != nil; link = link.Parent {
-		if from := spanContext(link.Trace); from.IsValid() {
-			return []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: from})}
-		}
-	}
-	return nil
+// linkTo links to the span that led to a cause, if it had one.
+func linkTo(c messages.Cause) trace.SpanStartOption {
+	return trace.WithLinks(trace.Link{SpanContext: spanContext(c.Trace)})
 }
 
 // convergeSpan begins the span of a reload, the start-up before the first one included.
 func (s Services) convergeSpan(reload int, cause messages.Cause) span {
-	options := append(linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
+	_, began := s.Tracer.Start(context.Background(), "converge", linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
 		attribute.Int("reload", reload), attribute.String("activation", cause.First().Activation), attribute.String("cause", cause.String()),
 	))
-	_, began := s.Tracer.Start(context.Background(), "converge", options...)
 	return span{began}
 }
 

@@ -308,7 +308,7 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	all, denials := map[string]ModuleObject{}, 0
 	spec := Spec{
 		APIVersion: of.apiVersion(), Kind: of.name, Namespaces: []string{m.namespace}, known: of, loud: true, KeepObjects: true,
-		failed: func(err error) {
+		Failed: func(err error) {
 			// A client without the right to use a kind is refused even when there is no such kind.
 			if apierrors.IsForbidden(err) {
 				if denials++; denials < maxDenials {

@@ -71,7 +71,6 @@
 //
 //	objectChanged        kube              monitors
 //	watchSynced          kube              monitors
-//	lookAgain            timer             monitors
 //
 //	healDue              timer             healer
 //
