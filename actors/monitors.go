@@ -156,26 +156,6 @@ type monitor struct {
 // permission is lost, or another namespace begins to match (C17).
 func (mon *monitor) complete() bool { return mon.isFilled() && mon.watch.State().Whole() }
 
-// hold keeps an event until the Synchronization has succeeded. If they are too many, a change without a type stands for
-// all of them, as in a queue (P5): the hook is shown the objects as they are then. In protocol v0 the older half goes.
-func (mon *monitor) hold(msg objectChanged) (lost int) {
-	mon.held = append(mon.held, msg)
-	bytes := 0
-	for _, held := range mon.held {
-		bytes += len(held.Object.Object) + len(held.Object.FilterResult)
-	}
-	switch before := len(mon.held); {
-	case before <= maxTriggers && bytes <= maxWaiting:
-	case mon.hook.Config.Version == hooks.V0:
-		mon.held = slices.Delete(mon.held, 0, (before+1)/2)
-		return before - len(mon.held)
-	default:
-		mon.held = []objectChanged{{mon: mon, Change: kube.Change{Seq: msg.Seq}}}
-		return before - 1
-	}
-	return 0
-}
-
 // open ends the Synchronization. It returns the held events that the run did not see (C40).
 func (mon *monitor) open(seen uint64) (events []objectChanged) {
 	mon.seen = max(mon.seen, seen)
@@ -323,9 +303,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 		m.program.Metrics.EventMissed(mon.key)
 	case m.watches[mon.key] != mon: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
-		if lost := mon.hold(msg); lost > 0 {
-			m.program.Runs.eventsLost(mon.key.Owner, mon.hook.Name, mon.binding.Queue, lost)
-		}
+		m.hold(mon, msg)
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, msg)
 		m.program.Metrics.eventSeconds.WithLabelValues(watchLabels(mon.key, mon.binding)...).Observe(seconds(msg.arrived))
@@ -333,36 +311,49 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	}
 }
 
-// queueEvent makes a task of an event, if the binding asks for this type.
+// hold keeps an event until the Synchronization has succeeded. If they are too many, a change without a type stands for
+// all of them, as in a queue (P5): the hook is shown the objects as they are then. In protocol v0 the older half goes.
+func (m *monitors) hold(mon *monitor, msg objectChanged) {
+	mon.held = append(mon.held, msg)
+	bytes := 0
+	for _, held := range mon.held {
+		bytes += len(held.Object.Object) + len(held.Object.FilterResult)
+	}
+	before := len(mon.held)
+	if before <= maxTriggers && bytes <= maxWaiting {
+		return
+	}
+	if mon.hook.Config.Version == hooks.V0 {
+		mon.held = slices.Delete(mon.held, 0, (before+1)/2)
+	} else {
+		mon.held = []objectChanged{{mon: mon, Change: kube.Change{Seq: msg.Seq}}}
+	}
+	m.program.Runs.eventsLost(mon.key.Owner, mon.hook.Name, mon.binding.Queue, before-len(mon.held))
+}
+
+// queueEvent makes a task of an event, if the binding asks for this type: with the context in the protocol of its hook
+// (C31, C32).
 func (m *monitors) queueEvent(ctx actor.Context, msg objectChanged) {
-	mon, b := msg.mon, msg.mon.binding
+	mon, b, o := msg.mon, msg.mon.binding, msg.Object
 	if len(b.Events) == 0 || msg.Type != "" && !slices.Contains(b.Events, msg.Type) {
 		return // it still counts as seen: the snapshot has changed
 	}
-	t := m.program.NewTask(mon.key.Owner, messages.RunHook{
-		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{msg.trigger()},
-	}, messages.Cause{Activation: messages.ByKubernetes, Detail: fmt.Sprintf("%s %s %s, binding %s",
-		b.Kind, path.Join(msg.Object.Namespace, msg.Object.Name), cmp.Or(msg.Type, "changes"), b.Name)})
-	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
-	m.program.Enqueue(ctx, false, t)
-}
-
-// trigger is the context of an event in the protocol of its hook (C31, C32).
-func (msg objectChanged) trigger() messages.Trigger {
-	mon, b, o := msg.mon, msg.mon.binding, msg.Object
-	t := synchronizationTrigger(b, mon.key.Binding.Index)
+	trigger := synchronizationTrigger(b, mon.key.Binding.Index)
 	switch {
 	case mon.hook.Config.Version == hooks.V0:
 		kind := cmp.Or(mon.watch.State().Kind, b.Kind) // as the API server spells it, whatever the hook wrote (C22)
 		resource := &hooks.Resource{Namespace: o.Namespace, Kind: kind, Name: o.Name}
-		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Type, Resource: resource}
-	case b.Group != "" || msg.Type == "":
-	default:
-		t.Context = hooks.Context{
+		trigger.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Type, Resource: resource}
+	case b.Group == "" && msg.Type != "":
+		trigger.Context = hooks.Context{
 			Binding: b.Name, Type: hooks.TypeEvent, WatchEvent: msg.Type, Object: o.Object, FilterResult: o.FilterResult,
 		}
 	}
-	return t
+	about := fmt.Sprintf("%s %s %s, binding %s", b.Kind, path.Join(o.Namespace, o.Name), cmp.Or(msg.Type, "changes"), b.Name)
+	work := messages.RunHook{Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{trigger}}
+	t := m.program.NewTask(mon.key.Owner, work, messages.Cause{Activation: messages.ByKubernetes, Detail: about})
+	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
+	m.program.Enqueue(ctx, false, t)
 }
 
 // synchronizationBegins is called when a Synchronization run gets its snapshots: what changes from now on it

@@ -295,9 +295,6 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 	var s span
 	h.run, s = h.span(h.run, "hook run", attribute.String("hook", h.hook.Name), attribute.String("binding", name))
 	defer func() { s.End(err) }()
-	if err := h.awaitTurn(); err != nil {
-		return err
-	}
 	err = errors.New("bug: it panicked") // until it returns
 	var result hooks.Result
 	defer func() {
@@ -305,12 +302,17 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 			h.Metrics.HookEnded(h.Owner, h.hook.Name, name, h.Task, result.Usage, err)
 		}
 	}()
-	var failed error
-	if result, failed = h.process(binding, contexts); failed != nil {
-		return errors.Join(failed, h.patchDespite(result))
+	var failed, refused error
+	result, failed = h.process(binding, contexts)
+	e.objects, refused = h.objectPatches(result, failed != nil)
+	if failed != nil {
+		if refused == nil { // those that are left are written all the same, for example into a status (K9)
+			_, refused = h.patchObjects(e.objects)
+		}
+		return errors.Join(failed, refused)
 	}
-	if e.objects, failed = h.objectPatches(result, false); failed != nil {
-		return failed
+	if refused != nil {
+		return refused
 	}
 	if failed := h.Metrics.Reports.Check(result.Metrics); failed != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, failed)
@@ -326,23 +328,20 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 	return h.finish(e)
 }
 
-// awaitTurn waits until the rate limit of the hook allows a run (C10), and takes the values as they are then.
-func (h hookJob) awaitTurn() error {
-	limit := h.Limits.of(h.hook)
-	if limit == nil || limit.Allow() {
-		return nil
-	}
-	h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
-	if err := limit.Wait(h.run.Context()); err != nil {
-		return fmt.Errorf("hook %s: wait for its turn: %w", h.hook.Name, err)
-	}
-	return h.ask(h.run, handOver{})
-}
-
-// process runs the executable, and notifies everyone who watches over hooks: the report of hanging
-// ones, and HookRan. The result is returned with an
+// process runs the executable when the rate limit of the hook allows a run (C10), with the values as they are then, and
+// notifies everyone who watches over hooks: the report of hanging ones, and HookRan. The result is returned with an
 // error, too: it has the usage, and patches that are applied despite the failure (K9).
 func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
+	if limit := h.Limits.of(h.hook); limit != nil && !limit.Allow() {
+		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
+		err := limit.Wait(h.run.Context())
+		if err == nil {
+			err = h.ask(h.run, handOver{})
+		}
+		if err != nil {
+			return hooks.Result{}, fmt.Errorf("hook %s: wait for its turn: %w", h.hook.Name, err)
+		}
+	}
 	h.run.Step("%s: %s", h.hook.Name, binding)
 	defer h.hookBegins(h.hook.Name, contexts[0].Binding)()
 	merged, config := h.Known.Values()
@@ -413,16 +412,6 @@ func (h hookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.P
 		err = fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
 	}
 	return left, err
-}
-
-// patchDespite applies the operations of a failed hook that have ignoreHookError, for example one
-// that writes the failure into a status (K9).
-func (h hookJob) patchDespite(result hooks.Result) error {
-	objects, err := h.objectPatches(result, true)
-	if err == nil {
-		_, err = h.patchObjects(objects)
-	}
-	return err
 }
 
 // labels are the attributes of log lines that a hook prints (C27).

@@ -354,9 +354,8 @@ func (d *Definitions) own(m helm.Module) ([]kube.CRD, error) {
 	return d.read(m, files)
 }
 
-// read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.
+// read reads files of the chart of a module. With an error nothing of them is used.
 func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, err error) {
-	var errs []error
 	for _, f := range files {
 		if d.options.Skips(f.Name) {
 			continue
@@ -364,19 +363,16 @@ func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, 
 		name := m.Shows(filepath.Join(charts.Root(m.Dir), f.Name))
 		objects, err := manifest.Parse(string(f.Data))
 		if err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("read CRDs: %s: %w", name, err)
 		}
-		var found []kube.CRD
 		for _, object := range objects {
-			found = append(found, kube.CRD{File: name, Object: object})
+			all = append(all, kube.CRD{File: name, Object: object})
 		}
-		if err = errors.Join(err, kube.CheckCRDs(found)); err != nil {
-			errs = append(errs, fmt.Errorf("read CRDs: %w", err))
-			continue
-		}
-		all = append(all, found...)
 	}
-	return all, errors.Join(errs...)
+	if err := kube.CheckCRDs(all); err != nil {
+		return nil, fmt.Errorf("read CRDs: %w", err)
+	}
+	return all, nil
 }
 
 // Concerned lists the releases that are the operator's business: those named like a module, which

@@ -129,18 +129,15 @@ type CRDs interface {
 type limits struct{ buckets, running sync.Map }
 
 // of returns the token bucket of a hook: one token each executionMinInterval, at most
-// executionBurst of them; nil when the hook sets no limit. A hook that was loaded again keeps its
-// bucket, with the new limits.
+// executionBurst of them; nil when the hook sets no limit. Other limits are another bucket.
 func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 	s := hook.Config.Settings
 	if s.ExecutionMinInterval <= 0 {
 		return nil
 	}
-	limit, burst := rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst)
-	known, _ := l.buckets.LoadOrStore(hook.Name, rate.NewLimiter(limit, burst))
-	limiter, _ := known.(*rate.Limiter)
-	limiter.SetLimit(limit)
-	limiter.SetBurst(burst)
+	limiter := rate.NewLimiter(rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst))
+	known, _ := l.buckets.LoadOrStore(fmt.Sprint(hook.Name, " ", s.ExecutionMinInterval, s.ExecutionBurst), limiter)
+	limiter, _ = known.(*rate.Limiter)
 	return limiter
 }
 
