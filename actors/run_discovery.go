@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,8 +81,11 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	}
 	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.GlobalHooks, r.Asked, !r.Tree.Global.Same(d.Tree.Global)
 	d.Tree = r.Tree
-	if err := r.handOut(run); err != nil {
-		return d, err
+	if !r.same() { // owners get what has changed, and new modules get actors; from here on the tree is not changed any more
+		added, err := supervisor.Ask[sectionsAdded](run, Root, r.spawnModules)
+		if err = cmp.Or(err, added.Err); err != nil {
+			return d, err
+		}
 	}
 	run.Step("list releases")
 	if d.List {
@@ -133,7 +137,7 @@ func (j Job) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 // installCRDs installs the CRDs of some modules. The failure of one module does not keep the others from their CRDs.
 func (j Job) installCRDs(
 	run *supervisor.Run, tree *addons.Tree, global *values.Section, of func(addons.Module) bool,
-) (err error) {
+) error {
 	var modules []helm.Module
 	for _, m := range tree.Modules {
 		if !of(m) {
@@ -141,9 +145,11 @@ func (j Job) installCRDs(
 		}
 		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
-			if chart, err = chartOf(run, m, global); err != nil {
+			own, err := sectionOf(run, m.Name)
+			if err != nil {
 				return err
 			}
+			chart.Values, _ = (&known{Global: global, Own: own}).Values()
 		}
 		modules = append(modules, chart)
 	}
@@ -158,17 +164,6 @@ func (j Job) installCRDs(
 func sectionOf(run *supervisor.Run, owner string) (*values.Section, error) {
 	got, err := supervisor.Ask[handed](run, ownerPath(owner), handOver{})
 	return got.Known.Own, err
-}
-
-// chartOf is a module as Helm gets it, with its values now.
-func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (chart helm.Module, err error) {
-	chart = plan.HelmModule(m, nil)
-	own, err := sectionOf(run, m.Name)
-	if err != nil {
-		return chart, err
-	}
-	chart.Values, _ = (&known{Global: global, Own: own}).Values()
-	return chart, nil
 }
 
 // EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
@@ -473,45 +468,24 @@ func (r *refreshed) holdCharts(j Job) {
 	}
 }
 
-// handOut gives the owners what has changed, and makes actors for modules that are new. From then
-// on others use the tree, and it is not changed any more.
-func (r refreshed) handOut(run *supervisor.Run) error {
-	if r.same() {
-		return nil
-	}
-	added, err := supervisor.Ask[sectionsAdded](run, Root, r.spawnModules)
-	if err != nil {
-		return err
-	}
-	return added.Err
-}
-
 // same reports whether all that actors have of the tree is as before.
 func (r refreshed) same() bool {
 	return sameModules(r.Tree, r.before) && r.Tree.Global.Same(r.before.Global) &&
 		!slices.ContainsFunc(r.Tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
 }
 
-// Differs says what on disk is not as it is in force, or was not when it was last compared; "" for nothing. It changes
-// nothing, so any goroutine may call it.
+// Differs says what on disk is not as it is in force, "" for nothing. What was refused counts as well: it may be another
+// version by now. It changes nothing, so any goroutine may call it.
 func (s *Shared) Differs() string {
-	before := s.Tree.Load()
-	now, err := before.Refresh(s.Dirs)
+	tree := s.Tree.Load()
+	changed := slices.Sorted(maps.Keys(tree.Unloaded(s.Dirs)))
 	switch {
-	case err != nil: // the next reload says so
-		return ""
-	case !now.Global.Same(before.Global) && !before.Global.Refused(now.Global):
-		return "global hooks or values"
-	case !sameModules(now, before):
-		return "directories of modules"
-	}
-	for i, m := range now.Modules {
-		if old := before.Modules[i]; !m.Same(old) || m.Stale() != old.Stale() {
-			return "files of " + m.Name
-		}
-	}
-	if !slices.Equal(now.Warnings, before.Warnings) {
-		return "files of modules"
+	case len(changed) > 0 && changed[0] != "":
+		return "files of " + messages.Few(3, changed)
+	case len(changed) > 0:
+		return "files of all modules, or a new one"
+	case tree.Stale() || len(tree.Broken) > 0:
+		return "files that were refused"
 	}
 	return ""
 }

@@ -374,10 +374,7 @@ func (h hookJob) finish(e effects) (err error) {
 		return fmt.Errorf("%w (the rest of its result is in force; a retry does not run the hook again)", err)
 	}
 	delete(h.Due, e.step)
-	if dropped := h.Metrics.Reports.Add(h.Owner, h.hook.Name, e.metrics); dropped > 0 {
-		h.Log.Warn("metrics of a hook are dropped", "hook", h.hook.Name,
-			"err", fmt.Sprintf("%d values of new series: a hook may have %d series", dropped, h.Metrics.Reports.Limit))
-	}
+	h.Metrics.Reports.Add(h.Owner, h.hook.Name, e.metrics)
 	if patched {
 		return h.ask(h.run, handOver{}) // that may have taken a while
 	}
