@@ -178,7 +178,7 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	}
 	m.delayed.Stop() // this run sees what the delayed one was for
 	m.drift.stop(ctx, m.runs)
-	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
+	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = func(actor.Context) { m.runEnded() }
 	a.failed = m.countFailure

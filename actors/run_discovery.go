@@ -83,7 +83,7 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	d.Tree = r.Tree
 	if !r.same() { // owners get what has changed, and new modules get actors; from here on the tree is not changed any more
 		added, err := supervisor.Ask[sectionsAdded](run, Root, r.spawnModules)
-		if err = cmp.Or(err, added.Err); err != nil {
+		if err := cmp.Or(err, added.Err); err != nil {
 			return d, err
 		}
 	}
@@ -340,9 +340,7 @@ func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (
 	}
 	r = refreshed{before, spawnModules{Tree: tree}}
 	offer := offerSections{Sections: map[string]*values.Section{}}
-	if err := r.checkGlobal(run, j, offer); err != nil {
-		return r, err
-	}
+	r.checkGlobal(run, j, offer)
 	for _, m := range slices.Clone(tree.Modules) { // Keep and Drop change the list
 		old := before.Module(m.Name)
 		if old != nil && m.Same(*old) {
@@ -350,8 +348,6 @@ func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (
 		}
 		section, err := j.check(run, m, old, slices.Contains(inUse, m.Name))
 		switch {
-		case run.Context().Err() != nil:
-			return r, run.Context().Err()
 		case err != nil && old != nil:
 			tree.Keep(m.Name, before, err)
 		case err != nil: // no older version can be used
@@ -360,7 +356,10 @@ func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (
 			offer.Sections[m.Key] = section
 		}
 	}
-	if err := r.offer(run, offer); err != nil {
+	if err = run.Context().Err(); err == nil { // else hooks were ended, which is no reason to keep old versions
+		err = r.offer(run, offer)
+	}
+	if err != nil {
 		return r, err
 	}
 	r.holdCharts(j)
@@ -390,29 +389,24 @@ func (j Job) check(run *supervisor.Run, m addons.Module, old *addons.Module, inU
 }
 
 // checkGlobal is check for global hooks and values.
-func (r *refreshed) checkGlobal(run *supervisor.Run, j Job, offer offerSections) (err error) {
+func (r *refreshed) checkGlobal(run *supervisor.Run, j Job, offer offerSections) {
 	g := r.Tree.Global
 	if g.Same(r.before.Global) {
-		return nil
+		return
 	}
+	var err error
 	if !g.SameFiles(r.before.Global) {
 		run.Step("run global hooks with --config")
 		r.GlobalHooks, err = j.LoadGlobalHooks(run.Context(), g)
 		r.Asked = true
 	}
-	if run.Context().Err() != nil {
-		return run.Context().Err()
-	}
-	var section *values.Section
 	if err == nil {
-		section, err = values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
+		offer.Sections[values.GlobalKey], err = values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
 	}
 	if err != nil {
+		delete(offer.Sections, values.GlobalKey)
 		r.keep(values.GlobalKey, err)
-		return nil
 	}
-	offer.Sections[values.GlobalKey] = section
-	return nil
 }
 
 // offer has config check what is new in values and schemas.

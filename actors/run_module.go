@@ -46,12 +46,12 @@ func (r moduleRan) Describe() string {
 	}
 }
 
-// RunModule is the work of a RunModule task (G5). A retry of the start-up execution begins with
+// runModule is the work of a RunModule task (G5). A retry of the start-up execution begins with
 // onStartup again, later executions begin with beforeHelm; Synchronizations that succeeded are not
 // repeated (X13). CRDs come first, because hooks may watch their kinds. The config values are
 // checked here because those of a disabled module were not (D37), and a global hook may have
 // enabled it since.
-func (j Job) RunModule(run *supervisor.Run) (result moduleRan, err error) {
+func (j Job) runModule(run *supervisor.Run) (result moduleRan, err error) {
 	began := time.Now()
 	run, s := j.span(run, "module run")
 	defer func() {
