@@ -107,10 +107,13 @@ type Releases interface {
 // Objects changes objects for hooks (chapter k). Package kube implements it.
 type Objects interface {
 	// CheckObjectPatches says what cannot be right with operations, without writing.
-	CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
+	CheckObjectPatches(ctx context.Context, patches []ObjectPatch) error
 	// ApplyObjectPatches executes operations and returns those that have failed.
-	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
+	ApplyObjectPatches(ctx context.Context, patches []ObjectPatch) (left []ObjectPatch, err error)
 }
+
+// ObjectPatch is what a hook wants done to an object.
+type ObjectPatch = objectpatch.Patch
 
 // CRDs installs the definitions that modules bring and waits until their kinds are served
 // (chapter m). Definitions implements it.

@@ -24,7 +24,6 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/messages/view"
 	"addon-operator/values"
 )
@@ -87,12 +86,12 @@ func (o *outside) act(ctx context.Context, kind, name, line string) error {
 const askConfig = " --config"
 
 // CheckObjectPatches implements actors.Objects.
-func (o *outside) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+func (o *outside) CheckObjectPatches(ctx context.Context, patches []actors.ObjectPatch) error {
 	return o.Cluster.Client.CheckObjectPatches(ctx, patches)
 }
 
 // ApplyObjectPatches implements actors.Objects. When it fails, all are left to repeat.
-func (o *outside) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+func (o *outside) ApplyObjectPatches(ctx context.Context, patches []actors.ObjectPatch) (left []actors.ObjectPatch, err error) {
 	if err := o.act(ctx, faultOfObjects, "", ""); err != nil {
 		return patches, err
 	}
