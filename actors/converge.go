@@ -45,10 +45,8 @@ type converge struct {
 	told        map[string]messages.SetModule // what modules know, and have not forgotten since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not.
 	discoveryFails string
-	logged         string // the last line about a discovery
-	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
-	globalProblems   []string
-	unused, problems map[string][]string
+	logged         string              // the last line about a discovery
+	problems       map[string][]string // on disk, as they are shown
 
 	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
 	// process has left (E9).
@@ -78,8 +76,7 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
 		},
-		globalHooks: b.globalHooks, globalProblems: b.problems,
-		config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
+		globalHooks: b.globalHooks, config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
 		removed: map[string]bool{}, told: map[string]messages.SetModule{},
 	}
 }
@@ -144,8 +141,8 @@ func (c *converge) Receive(ctx actor.Context) {
 
 // reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its
 // runs ask for a discovery.
-func reloadJob(p *program, t messages.Task) ReloadJob {
-	return ReloadJob{Job: Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}}
+func reloadJob(p *program, t messages.Task) Job {
+	return Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}
 }
 
 // execute begins a task of converge. ReloadModules is the discovery itself, or it is done at once: then begin has put
@@ -279,7 +276,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	for _, name := range steps.Run {
 		c.Deployed[name], c.Ran[name] = true, true
 	}
-	c.tell(ctx, d.CRDsDue...) // of those that are off now, and not at their turn: what runs of them must end
+	c.tell(ctx) // of those that are off now, and not at their turn: what runs of them must end
 	for _, name := range steps.Keep {
 		if d.Tree.Module(name) != nil { // others are releases without a module, which have no actor
 			c.forget(ctx, name)
@@ -416,9 +413,9 @@ func (c *converge) listProblems() {
 			all[owner] = shortened(problems, shownProblems)
 		}
 	}
-	add(messages.GlobalHooks, c.globalProblems)
+	add(messages.GlobalHooks, c.Tree.Global.Problems)
 	for _, m := range c.Tree.Modules {
-		add(m.Name, slices.Concat(m.Problems(), c.unused[m.Name]))
+		add(m.Name, m.Problems())
 	}
 	before := c.problems
 	c.problems = all
@@ -443,7 +440,7 @@ func (c *converge) listProblems() {
 // A module under maintenance (H15) continues with its hooks, but its release is left alone: its
 // runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
 // release stays until maintenance is over. A run that is about to use Helm knows the mode from its module.
-func (c *converge) tell(ctx actor.Context, crdsDue ...string) {
+func (c *converge) tell(ctx actor.Context) {
 	for _, m := range c.Tree.Modules {
 		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance)}
 		if c.wanted(m) {
@@ -451,9 +448,8 @@ func (c *converge) tell(ctx actor.Context, crdsDue ...string) {
 				msg.Want = messages.Enabled
 			}
 		}
-		if due := slices.Contains(crdsDue, m.Name); due || msg != c.told[m.Name] {
+		if msg != c.told[m.Name] {
 			c.told[m.Name] = msg
-			msg.CRDsDue = due
 			ctx.Send(c.program.Owner(m.Name), msg)
 		}
 	}

@@ -28,7 +28,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// What this lifecycle does not have: pages, timers after failures, runs that come before their hooks are loaded,
 	// and what the random model kills in (TestRandom).
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown getHooks RetryNow " +
-		"SynchronizeLater watchAgain watchOverflowed leaveDue " +
+		"SynchronizeLater leaveDue " +
 		"keepAgain delayedReload ConfigFlagsSaved " +
 		"modulesSeen objectsDue SuspensionChanged RequestReload")
 	handled := handledMessages(t)

@@ -42,9 +42,6 @@ type module struct {
 	delayed *time.Timer  // queues a run that waits because it is part of a loop
 	quiet   []*actor.PID // runs that wait until nothing of the module runs
 
-	// crdsDue: the next attempt at a run has to compare the CRDs (M): the last one has not, the discovery could not
-	// install them, they were left out under maintenance, or their files may have changed.
-	crdsDue bool
 	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun *view.ModuleRun // published, so it is replaced and never changed
 	loop    string          // why the run that is delayed is part of a loop
@@ -117,8 +114,8 @@ func (m *module) known() known {
 		k.GlobalFiles = tree.Global
 	}
 	k.Loaded, k.Started, k.Begun = m.loaded, m.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
-	k.Applied, k.Allowed, k.Drifted = m.last.Action != "", m.allowed, m.drifted()
+	k.Maintenance, k.Allowed, k.Drifted = m.maintenance, m.allowed, m.drifted()
+	k.Applied = m.last.Action != "" && m.last.Action != helm.Held
 	return k
 }
 
@@ -126,8 +123,8 @@ func (m *module) known() known {
 // for a module run. Tasks of a module that is switched off are ended as done (E12), except a
 // delete. If the module is enabled again, Synchronization shows what hooks would have seen (E14).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
-	j := m.moduleJob(t)
-	a := &assignment{Job: j.Job, queue: ctx.Sender()}
+	j := m.job(t)
+	a := &assignment{Job: j, queue: ctx.Sender()}
 	switch t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -144,7 +141,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.startAlone(ctx, m.unlessGone(a))
 	case messages.RunHook, messages.SynchronizeHook:
-		if a.work = m.hookWork(j.Job); a.work == nil || m.off() {
+		if a.work = m.hookWork(j); a.work == nil || m.off() {
 			m.unqueued(t)
 			refuse(ctx, t)
 			return
@@ -156,16 +153,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	}
 }
 
-// moduleJob makes what a run needs to take the module through its life. It reads the directory and
-// its root each time: an update may have replaced them (P8).
-func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{Job: m.job(t), Module: m.module}
-	j.WorkingDir = m.module.Root
-	return j
-}
-
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
-func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
+func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	switch m.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
@@ -179,16 +168,10 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j moduleJob) {
 	}
 	m.delayed.Stop() // this run sees what the delayed one was for
 	m.drift.number++
-	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
+	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = func(ctx actor.Context) {
-		m.crdsDue = m.crdsDue || a.Known.CRDsDue
-		m.runEnded()
-	}
-	a.failed = func(at supervisor.Attempt) {
-		m.crdsDue = m.crdsDue || a.Known.CRDsDue
-		m.countFailure(at)
-	}
+	a.cancelled = func(actor.Context) { m.runEnded() }
+	a.failed = m.countFailure
 	a.leaves, a.release = m.program.Isolate, true
 	a.begins = m.runBegins
 	m.startAlone(ctx, m.unlessGone(a))
@@ -202,7 +185,6 @@ func (m *module) runBegins(t messages.Task, first bool) {
 	case view.Ready:
 		m.become(view.Running)
 	}
-	m.crdsDue = m.crdsDue && m.maintenance != "" // else this attempt compares them
 	if first {
 		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}

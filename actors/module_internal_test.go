@@ -16,8 +16,9 @@ func TestWorkingDirOfAMovedModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner := newModule(testProgram(nil), m, section)
-	owner.module.Dir, owner.module.Root = "/two/a", "/two"
-	if got := owner.moduleJob(messages.Task{}).WorkingDir; got != "/two" {
+	m.Dir, m.Root = "/two/a", "/two"
+	owner.update(nil, updateModule{Module: m, Section: section, Again: true})
+	if got := owner.job(messages.Task{}).WorkingDir; got != "/two" {
 		t.Errorf("WORKING_DIR is %s", got)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // set does what converge wants of the module.
 func (m *module) set(ctx actor.Context, msg messages.SetModule) {
 	m.setMaintenance(ctx, msg.Maintenance)
-	switch m.crdsDue = m.crdsDue || msg.CRDsDue; msg.Want {
+	switch msg.Want {
 	case messages.Off:
 		m.suspend(ctx)
 	case messages.On:
@@ -136,12 +136,10 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	held, allowed := m.held, m.allowed
 	m.forget(ctx)
 	m.held, m.allowed = held, allowed
-	m.crdsDue = m.crdsDue || !msg.Module.SameFiles(m.module)
-	m.module, m.section = msg.Module, msg.Section
+	m.module, m.section, m.workingDir = msg.Module, msg.Section, msg.Module.Root
 }
 
-// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are
-// left out meanwhile are compared by the first run afterwards. A module that is suspended (H27) ends what it does; tasks
+// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27) ends what it does; tasks
 // that are due meanwhile are kept, as while it is switched off.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.maintenance {
@@ -151,7 +149,6 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if m.maintenance = mode; mode == "" {
 		return
 	}
-	m.crdsDue = true
 	m.forgetDrift()
 	m.forgetRelease()
 	switch {

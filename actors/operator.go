@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -209,7 +208,7 @@ func (o *operator) started(ctx actor.Context) {
 	b := o.boot
 	o.spawn(ctx, stageConfig, configPath, newConfig(o.ctx, o.program, b))
 	o.spawn(ctx, stageConfig, healerPath, newHealer(o.ctx, o.program)) // runs ask it to the end
-	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: watches{}}
+	all := &monitors{program: o.program, log: o.program.Log, ctx: o.ctx, watches: map[messages.WatchKey]*monitor{}}
 	o.spawn(ctx, stageSources, monitorsPath, all)
 	ticks := &schedule{program: o.program, log: o.program.Log, owners: map[string][]hooks.Hook{}}
 	o.spawn(ctx, stageSources, schedulePath, ticks)
@@ -305,7 +304,6 @@ type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	templates   map[string]*values.Section // by key, from files alone: what contents are checked with
-	problems    []string                   // of the files in the global directory
 	suspended   map[string]bool            // modules, by objects of kind Module (H27)
 
 	inCluster, inForce contents
@@ -371,7 +369,6 @@ func (b *boot) loadFiles(ctx context.Context, p *program) error {
 	for _, warning := range b.tree.Warnings {
 		b.Log.Warn(warning)
 	}
-	b.problems = slices.Concat(b.tree.Global.Problems, unusedFiles(b.tree.Global.HooksDir, "", hooks.Global))
 	var err error
 	b.templates, err = plan.Sections(b.tree)
 	return errors.Join(asked, err) // nil if both are

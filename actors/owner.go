@@ -180,7 +180,7 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 				return nil, err
 			}
 			defer p.Out.Release(1)
-			if err := a.Refresh(run); err != nil { // that may have taken a while
+			if err := a.ask(run, handOver{}); err != nil { // that may have taken a while
 				return nil, err
 			}
 		}
@@ -287,8 +287,9 @@ func (o *owner) retryNow() {
 // end at the monitors, or they would hold back the events of its binding without end (C40).
 func (o *owner) dropEffects(due map[step]effects) {
 	for _, e := range due {
-		if e.synchronization.Run != 0 {
-			o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: e.synchronization})
+		if e.ended.Run != 0 {
+			e.ended.Seen = nil
+			o.program.Send(o.program.PID(monitorsPath), e.ended)
 		}
 	}
 }

@@ -141,10 +141,10 @@ func (p convergePhase) shown() string {
 //	showing -SynchronizationEnded-> filled     (the hook has failed)
 //
 // Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing
-// they are held. In open they become tasks. In each phase the snapshot, or what is held, may become too large:
+// they are held. In open they become tasks. In each phase the snapshot may become too large, which it stays:
 //
-//	filling -overflow-> tooLarge     filled -overflow-> tooLarge     open -overflow-> tooLarge
-//	showing -overflow-> tooLarge     tooLarge -watchAgain-> filling
+//	filling -overflow-> tooLarge     filled -overflow-> tooLarge
+//	showing -overflow-> tooLarge     open -overflow-> tooLarge
 type monitorPhase string
 
 const (
@@ -158,25 +158,18 @@ const (
 // Phases are the changes of phase that are drawn above.
 func monitorPhases() phases[monitorPhase] {
 	return phases[monitorPhase]{
-		filling:  {filled, tooLarge},
-		filled:   {showing, tooLarge},
-		showing:  {filled, open, tooLarge},
-		open:     {tooLarge},
-		tooLarge: {filling},
+		filling: {filled, tooLarge},
+		filled:  {showing, tooLarge},
+		showing: {filled, open, tooLarge},
+		open:    {tooLarge},
 	}
 }
 
-// monitorLife is the phase of a monitor.
-type monitorLife struct {
-	log   *slog.Logger
-	phase monitorPhase
-}
-
 // become is the only way to change the phase.
-func (l *monitorLife) become(to monitorPhase) {
-	monitorPhases().Change(l.log, "monitor", l.phase, to)
-	l.phase = to
+func (mon *monitor) become(to monitorPhase) {
+	monitorPhases().Change(mon.log, "monitor", mon.phase, to)
+	mon.phase = to
 }
 
-// isFilled: the snapshot was complete once, and was not too large since.
-func (l *monitorLife) isFilled() bool { return l.phase != filling && l.phase != tooLarge }
+// isFilled: the snapshot was complete once, and is not too large.
+func (mon *monitor) isFilled() bool { return mon.phase != filling && mon.phase != tooLarge }

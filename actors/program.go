@@ -61,7 +61,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	p := &program{System: system, World: w, Looks: semaphore.NewWeighted(1)}
 	p.Loads, p.Out = semaphore.NewWeighted(int64(max(1, w.Width))), semaphore.NewWeighted(int64(max(outside, w.Width)))
 	p.Enabled.Store(new([]string))
-	p.Runs = newShared(w.Services, p.Notify)
+	p.Runs = &Shared{Services: w.Services, notify: p.Notify}
 	return p
 }
 
@@ -195,7 +195,7 @@ func (p *program) Owner(name string) *actor.PID { return p.PID(ownerPath(name)) 
 
 // NewTask makes a task for the main queue.
 func (p *program) NewTask(owner string, w messages.Work, cause messages.Cause) messages.Task {
-	return p.Runs.Tasks.New(owner, w, cause)
+	return p.Runs.NewTask(owner, w, cause)
 }
 
 // Enqueue sends tasks to their queue. main always exists and is addressed directly. Other queues

@@ -104,7 +104,7 @@ func (q *queue) makeWay(ctx actor.Context) {
 		q.addReload(first, true)
 	} else { // a discovery: the run follows it, so that no other module passes
 		again := q.head.Task
-		again.ID, again.Cause = q.program.Runs.Tasks.NewID(), first.Cause
+		again.ID, again.Cause = q.program.Runs.NewID(), first.Cause
 		q.line = slices.Insert(q.line, 0, first, again)
 	}
 	q.head.leaves = true
@@ -153,7 +153,7 @@ func (q *queue) next(ctx actor.Context) {
 	now := time.Now()
 	first, rest, more := firstRun(q.line[0])
 	if more {
-		rest.ID = q.program.Runs.Tasks.NewID()
+		rest.ID = q.program.Runs.NewID()
 		q.line[0] = rest
 	} else {
 		q.line = slices.Delete(q.line, 0, 1)
@@ -377,14 +377,19 @@ func (s *Shared) relieved(task messages.Task, w messages.RunHook) messages.RunHo
 			kept = append(kept, t)
 		}
 	}
-	if dropped := len(w.Triggers) - len(kept); dropped > 0 {
-		const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
-		s.Metrics.Overflows.WithLabelValues(task.Queue, w.Hook).Inc()
-		s.Log.Warn(what, "owner", task.Owner, "hook", w.Hook, "queue", task.Queue, "events", dropped)
-		s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", w.Hook, task.Queue, what)})
+	if lost := len(w.Triggers) - len(kept); lost > 0 {
+		s.eventsLost(task.Owner, w.Hook, task.Queue, lost)
 	}
 	w.Triggers = kept
 	return w
+}
+
+// eventsLost reports that events which wait for a hook were too many (P5).
+func (s *Shared) eventsLost(owner, hook, queue string, n int) {
+	const what = "too many events wait for a hook: Synchronizations replace them; in protocol v0 the oldest are lost"
+	s.Metrics.Overflows.WithLabelValues(queue, hook).Inc()
+	s.Log.Warn(what, "owner", owner, "hook", hook, "queue", queue, "events", n)
+	s.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, queue %s: %s", hook, queue, what)})
 }
 
 // isEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a

@@ -355,7 +355,6 @@ func (c *converge) use(next *addons.Tree) {
 		}
 	}
 	c.Tree = next
-	c.globalProblems = slices.Concat(next.Global.Problems, unusedFiles(next.Global.HooksDir, "", hooks.Global))
 	c.program.Runs.Tree.Store(next)
 }
 
@@ -375,7 +374,6 @@ func (c *converge) found(d discovery) (gone []string) {
 	if d.List {
 		c.releasesListed(d)
 	}
-	c.unused = d.Unused
 	return gone
 }
 

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,8 @@ type discovery struct {
 	// discovery.
 	GlobalHooks                []hooks.Hook
 	GlobalAsked, GlobalChanged bool
-	Releases                   []string            // of modules and of operators
-	Others                     []string            // releases that are left alone
-	Unused                     map[string][]string // files of modules that look like hooks and are none
-	CRDsDue                    []string            // modules whose CRDs could not be installed: their runs begin with it
+	Releases                   []string // of modules and of operators
+	Others                     []string // releases that are left alone
 }
 
 // spawnModules asks the operator for the actors of modules, and to hand out what has changed in their files.
@@ -66,14 +65,10 @@ type spawnModules struct {
 	Asked       bool
 }
 
-// ReloadJob is a job of converge: a step of a reload that concerns several modules, or a release
-// without a module.
-type ReloadJob struct{ Job }
-
 // discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
 // out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
 // it is then.
-func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
+func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	run.Step("find modules")
@@ -81,21 +76,14 @@ func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err 
 	if err != nil {
 		return d, err
 	}
-	if !sameModules(r.tree, d.Tree) {
+	if !sameModules(r.Tree, d.Tree) {
 		d.List = true
 	}
-	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.globalHooks, r.asked, !r.tree.Global.Same(d.Tree.Global)
-	d.Tree = r.tree
-	// Also without scripts: converge has received an edit of global values before global-hooks may
-	// have it, and the modules that run next must see it.
-	if err := d.askGlobal(run); err != nil {
-		return d, err
-	}
-	if err := r.handOut(run); err != nil {
-		return d, err
-	}
-	if d.GlobalChanged {
-		if err := d.askGlobal(run); err != nil {
+	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.GlobalHooks, r.Asked, !r.Tree.Global.Same(d.Tree.Global)
+	d.Tree = r.Tree
+	if !r.same() { // owners get what has changed, and new modules get actors; from here on the tree is not changed any more
+		added, err := supervisor.Ask[sectionsAdded](run, Root, r.spawnModules)
+		if err := cmp.Or(err, added.Err); err != nil {
 			return d, err
 		}
 	}
@@ -110,29 +98,35 @@ func (j ReloadJob) discover(run *supervisor.Run, d discovery) (_ discovery, err 
 	if err := j.findEnabled(run, &d); err != nil {
 		return d, err
 	}
-	d.Unused = map[string][]string{}
-	for _, name := range d.Enabled {
-		m := d.Tree.Module(name)
-		d.Unused[name] = unusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	// Before any module runs or is deleted (M2). They stay when the module is disabled (M5). Those of a module under
+	// maintenance wait for its first run afterwards (H15). A failure that does not concern all, as an API server that is away
+	// does, is repeated, and reported, by the run of the module that has it (M4).
+	err = j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
+		return slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) &&
+			plan.Maintained(m, d.Maintenance) == ""
+	})
+	if err != nil && run.Context().Err() == nil && !kube.Unavailable(err) {
+		j.Log.Debug("CRDs are left to the runs of their modules", "err", err)
+		err = nil
 	}
-	d.CRDsDue, err = j.ensureCRDs(run, d)
 	return d, err
 }
 
 // askAgain is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
 // in force.
-func (j ReloadJob) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
+func (j Job) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
-	if err := d.askGlobal(run); err != nil {
-		return d, err
-	}
 	err = j.findEnabled(run, &d)
 	return d, err
 }
 
-// findEnabled finds out which modules are enabled.
-func (j ReloadJob) findEnabled(run *supervisor.Run, d *discovery) (err error) {
+// findEnabled finds out which modules are enabled, with the global values as they are now. They are asked for also without
+// scripts: converge has received an edit before global-hooks may have it, and the modules that run next must see it.
+func (j Job) findEnabled(run *supervisor.Run, d *discovery) (err error) {
+	if d.Global, err = sectionOf(run, messages.GlobalHooks); err != nil {
+		return err
+	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return j.EnabledScript(run, m, d.Global, before)
 	}
@@ -140,64 +134,30 @@ func (j ReloadJob) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 	return err
 }
 
-// askGlobal takes the global values as they are now.
-func (d *discovery) askGlobal(run *supervisor.Run) (err error) {
-	d.Global, err = sectionOf(run, messages.GlobalHooks)
-	return err
-}
-
-// ensureCRDs installs the CRDs of modules that became enabled, before any module runs or is deleted
-// (M2). They stay when the module is disabled (M5). Those of a module under maintenance wait for
-// its first run afterwards (H15). It returns the modules whose CRDs failed for a reason of their
-// own: these runs repeat it and report the failure (M4).
-func (j ReloadJob) ensureCRDs(run *supervisor.Run, d discovery) (due []string, err error) {
-	_, failed, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
-	return slices.Sorted(maps.Keys(failed)), err
-}
-
-// installCRDs installs the CRDs of some modules, except of those under maintenance. It returns the
-// names of the definitions that it has written, with their files, and by module the failures that
-// have a reason in the module. One module's failure does not keep the others from their CRDs; err
-// is for what concerns all, such as an API server that is away.
-func (j Job) installCRDs(run *supervisor.Run, d discovery, global *values.Section, of func(name string) bool) (written map[string]string, failed map[string]error, err error) {
-	if j.CRDs == nil {
-		return nil, nil, nil
-	}
+// installCRDs installs the CRDs of some modules. The failure of one module does not keep the others from their CRDs.
+func (j Job) installCRDs(
+	run *supervisor.Run, tree *addons.Tree, global *values.Section, of func(addons.Module) bool,
+) error {
 	var modules []helm.Module
-	for _, m := range d.Tree.Modules {
-		if !of(m.Name) || plan.Maintained(m, d.Maintenance) != "" {
+	for _, m := range tree.Modules {
+		if !of(m) {
 			continue
 		}
 		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
-			if chart, err = chartOf(run, m, global); err != nil {
-				return nil, nil, err
+			own, err := sectionOf(run, m.Name)
+			if err != nil {
+				return err
 			}
+			chart.Values, _ = (&known{Global: global, Own: own}).Values()
 		}
 		modules = append(modules, chart)
 	}
-	if len(modules) == 0 {
-		return nil, nil, nil
+	if j.CRDs == nil || len(modules) == 0 {
+		return nil
 	}
 	run.Step("CRDs of %s", view.Count(len(modules), "module"))
-	written, err = j.CRDs.EnsureCRDs(run.Context(), modules)
-	if err == nil {
-		return written, nil, nil
-	}
-	failed = map[string]error{}
-	for _, m := range modules { // whose fault is it? What could be installed is there already
-		if len(modules) > 1 {
-			_, err = j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
-		}
-		switch {
-		case err == nil:
-		case run.Context().Err() != nil || kube.Unavailable(err):
-			return written, nil, &crdError{err}
-		default:
-			failed[m.Name] = &crdError{err}
-		}
-	}
-	return written, failed, nil
+	return j.CRDs.EnsureCRDs(run.Context(), modules)
 }
 
 // sectionOf asks an owner for its values.
@@ -206,20 +166,9 @@ func sectionOf(run *supervisor.Run, owner string) (*values.Section, error) {
 	return got.Known.Own, err
 }
 
-// chartOf is a module as Helm gets it, with its values now.
-func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (chart helm.Module, err error) {
-	chart = plan.HelmModule(m, nil)
-	own, err := sectionOf(run, m.Name)
-	if err != nil {
-		return chart, err
-	}
-	chart.Values, _ = (&known{Global: global, Own: own}).Values()
-	return chart, nil
-}
-
 // EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
-func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
-	of := j.Job
+func (j Job) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
+	of := j
 	of.Owner = m.Name
 	run, s := of.span(run, "enabled script")
 	defer func() { s.End(err) }()
@@ -228,28 +177,20 @@ func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *v
 	if err != nil {
 		return answer, err
 	}
-	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
+	defer of.hookBegins(m.Name+"/enabled", "")()
 	script := plan.Script(m, global, own, before)
 	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
 	return j.Hooks.Enabled(run.Context(), script)
 }
 
 func sameModules(a, b *addons.Tree) bool {
-	if len(a.Modules) != len(b.Modules) {
-		return false
-	}
-	for i := range a.Modules {
-		if a.Modules[i].Dir != b.Modules[i].Dir {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a.Modules, b.Modules, func(a, b addons.Module) bool { return a.Dir == b.Dir })
 }
 
 // RunModules is the work of a RunModules task (X24): it runs modules of one order number in
 // parallel, Width of them at a time. To each module it acts like a queue: it sends ExecuteTask and
 // waits for TaskDone. It ends when all of them have ended or are parked.
-func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
+func (j Job) RunModules(run *supervisor.Run, names []string) (err error) {
 	run, s := j.span(run, "modules in parallel")
 	defer func() { s.End(err) }()
 	run.Step("%s, %d in parallel", view.Count(len(names), "module"), j.Width)
@@ -259,75 +200,52 @@ func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 		begin := run.Turn()
 		group.Go(func() error {
 			begin()
-			return j.runOne(run, name)
+			t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
+			t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
+			_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
+			return err
 		})
 	}
 	return group.Wait()
 }
-
-func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
-	t := j.Tasks.New(name, messages.RunModule{}, j.Task.Cause)
-	t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
-	_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
-	return err
-}
-
-// crdError is why the definitions of kinds that modules bring are not in the cluster. It
-// quotes files of modules and the API server.
-type crdError struct{ err error }
-
-// Error implements error.
-func (e *crdError) Error() string { return e.err.Error() }
-
-// Public is all of it: definitions are files of modules, without values.
-func (e *crdError) Public() string { return e.Error() }
-
-// Unwrap returns the cause.
-func (e *crdError) Unwrap() error { return e.err }
 
 // getHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
 type getHooks struct{}
 
 // LoadGlobalHooks finds the global hooks.
 func (s *Shared) LoadGlobalHooks(ctx context.Context, g addons.Global) ([]hooks.Hook, error) {
-	return s.loadHooks(ctx, hookDirectory{g.HooksDir, "", g.Dir, hooks.Global}, s.Log)
+	return s.loadHooks(ctx, g.HooksDir, "", g.Dir, hooks.Global, s.Log)
 }
 
 // LoadModuleHooks finds the hooks of a module. A module may have none, but not because its
 // directory is missing: it would be without hooks when the directory is back.
 func (s *Shared) LoadModuleHooks(ctx context.Context, m addons.Module) ([]hooks.Hook, error) {
-	found, err := s.loadHooks(ctx, hookDirectory{m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module}, s.Log.With("module", m.Name))
+	prefix := filepath.Join(m.Base, "hooks")
+	found, err := s.loadHooks(ctx, m.HooksDir(), prefix, m.Root, hooks.Module, s.Log.With("module", m.Name))
 	if err == nil {
 		err = stillThere(m)
 	}
 	return found, err
 }
 
-// hookDirectory is where hooks are searched, and how they are called and started.
-type hookDirectory struct {
-	dir, prefix, workingDir string
-	scope                   hooks.Scope
-}
-
 // loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3). A hook
 // that fails does not end the search, so that its error names all that are wrong; with an error,
 // the hooks that are returned are not complete and must not be used. Hooks that fail are loaded again and again, so
 // warnings have the attribute err: the log repeats them at growing intervals (J12).
-func (s *Shared) loadHooks(ctx context.Context, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
-	files, _, err := hooks.Find(d.dir, d.prefix, d.scope)
-	if about, ok := errors.AsType[*fs.PathError](err); ok && d.prefix != "" {
-		about.Path = d.prefix // as the hooks in it are named
-	}
+func (s *Shared) loadHooks(
+	ctx context.Context, dir, prefix, workingDir string, scope hooks.Scope, log *slog.Logger,
+) ([]hooks.Hook, error) {
+	files, unused, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
 		return nil, err
 	}
-	if texts := unusedFiles(d.dir, d.prefix, d.scope); len(texts) > 0 {
-		log.Warn("files look like hooks and are none", "err", strings.Join(texts, "; "))
+	for _, file := range unused {
+		log.Warn("a file looks like a hook and is none", "err", file.String())
 	}
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error
 	for _, file := range files {
-		inFile, err := s.Hooks.Configure(ctx, file, d.workingDir, d.scope)
+		inFile, err := s.Hooks.Configure(ctx, file, workingDir, scope)
 		errs = append(errs, err)
 		for _, hook := range inFile {
 			if texts := hook.Config.Warnings; len(texts) > 0 {
@@ -347,28 +265,6 @@ func stillThere(m addons.Module) error {
 	return nil
 }
 
-// unusedFiles says which files in a directory of hooks look like hooks and are none (J12). What
-// cannot be read is reported by loadHooks.
-func unusedFiles(dir, prefix string, scope hooks.Scope) (texts []string) {
-	_, unused, err := hooks.Find(dir, prefix, scope)
-	if err != nil {
-		return nil
-	}
-	for _, file := range unused {
-		texts = append(texts, describeUnused(file, dir, prefix))
-	}
-	return texts
-}
-
-// describeUnused names the file like a hook, but in the directory of global hooks with that directory: global hooks have
-// no prefix, and the name of a file alone does not show where it is.
-func describeUnused(file hooks.Unused, dir, prefix string) string {
-	if prefix == "" {
-		return filepath.Join(filepath.Base(dir), file.Name) + " " + file.Reason
-	}
-	return file.String()
-}
-
 // filesChanged is the error of a module run that has found other files than those it began with, or
 // than those that its values come from. Helm was not asked: a manifest that is made of two versions
 // of the files may lack objects that both have (P8).
@@ -381,7 +277,7 @@ func (e *filesChanged) Error() string {
 
 // current returns why the chart that was read now must not be used with the values of the run. They
 // go together if the files that a run reads, on disk and in force, are those that the values come from.
-func (j moduleJob) current() error {
+func (j Job) current() error {
 	known, tree := j.Known, j.Tree.Load()
 	if tree == nil {
 		return nil
@@ -404,21 +300,20 @@ const gonePause = time.Second
 
 // refreshed is a tree that is not in force yet.
 //
-// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; hooks that differ are asked for their
-// configuration; config checks new static values and schemas together with what people wrote. Each
-// step may refuse the new version of a module, which then keeps the version that is in force. At
+// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; charts are
+// read, hooks that differ are asked for their configuration; config checks new static values and schemas together with
+// what people wrote. Each step may refuse the new version of a module, which then keeps the version that is in force. At
 // the end the root hands out what has changed.
 type refreshed struct {
-	// before is in force and not changed. tree belongs to the run until it is handed out: steps put
+	// before is in force and not changed. The new tree belongs to the run until it is handed out: steps put
 	// modules of before back into it.
-	before, tree *addons.Tree
-	globalHooks  []hooks.Hook // were asked for their configuration, because their files differ
-	asked        bool
+	before *addons.Tree
+	spawnModules
 }
 
 // refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
 // asked at once: those of other modules are loaded when they are enabled.
-func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
+func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
 	tree, err := before.Refresh(j.Dirs)
 	noticed := func(c messages.Cause) bool { return c.Activation == messages.ByFiles }
 	if err == nil && lacks(tree, before) && slices.ContainsFunc(j.Task.Causes(), noticed) {
@@ -432,28 +327,113 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 	if err != nil {
 		return r, err
 	}
-	r = refreshed{before: before, tree: tree}
-	r.checkCharts(j)
-	if err := r.askHooks(run, j, inUse); err != nil {
-		return r, err
+	r = refreshed{before, spawnModules{Tree: tree}}
+	offer := addSections{Check: true, Sections: map[string]*values.Section{}}
+	r.checkGlobal(run, j, offer)
+	for _, m := range slices.Clone(tree.Modules) { // Keep and Drop change the list
+		old := before.Module(m.Name)
+		if old != nil && m.Same(*old) {
+			continue
+		}
+		section, err := j.check(run, m, old, slices.Contains(inUse, m.Name))
+		switch {
+		case err != nil && old != nil:
+			tree.Keep(m.Name, before, err)
+		case err != nil: // no older version can be used
+			tree.Drop(m.Name, err)
+		case old != nil && !m.SameValues(*old): // that of a new one is checked when it is enabled (D37)
+			offer.Sections[m.Key] = section
+		}
 	}
-	if err := r.offerSections(run); err != nil {
+	if err = run.Context().Err(); err == nil { // else hooks were ended, which is no reason to keep old versions
+		err = r.offer(run, offer)
+	}
+	if err != nil {
 		return r, err
 	}
 	r.loadCharts(j)
 	return r, nil
 }
 
+// check says what is wrong with the files of a module that differ from those in force. old is what is in force, nil for
+// none. Hooks are asked for their configuration if they are in use. It returns the section of its values.
+func (j Job) check(run *supervisor.Run, m addons.Module, old *addons.Module, inUse bool) (*values.Section, error) {
+	if j.Charts != nil && m.Stale() == "" && (old == nil || !m.SameFiles(*old)) {
+		if err := charts.Check(plan.ChartModule(m)); err != nil {
+			return nil, err
+		}
+		if j.CRDs != nil {
+			if err := j.CRDs.CheckCRDs(plan.HelmModule(m, nil)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if old != nil && m.Dir == old.Dir && !m.SameFiles(*old) && inUse {
+		run.Step("run hooks of %s with --config", m.Name)
+		if _, err := j.LoadModuleHooks(run.Context(), m); err != nil {
+			return nil, err
+		}
+	}
+	return plan.SectionFor(m)
+}
+
+// checkGlobal is check for global hooks and values.
+func (r *refreshed) checkGlobal(run *supervisor.Run, j Job, offer addSections) {
+	g := r.Tree.Global
+	if g.Same(r.before.Global) {
+		return
+	}
+	var err error
+	if !g.SameFiles(r.before.Global) {
+		run.Step("run global hooks with --config")
+		r.GlobalHooks, err = j.LoadGlobalHooks(run.Context(), g)
+		r.Asked = true
+	}
+	if err == nil {
+		offer.Sections[values.GlobalKey], err = values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
+	}
+	if err != nil {
+		delete(offer.Sections, values.GlobalKey)
+		r.keep(values.GlobalKey, err)
+	}
+}
+
+// offer has config check what is new in values and schemas.
+func (r *refreshed) offer(run *supervisor.Run, offer addSections) error {
+	if len(offer.Sections) == 0 {
+		return nil
+	}
+	offer.Modules = r.Tree.Modules
+	run.Step("check values")
+	answer, err := supervisor.Ask[sectionsAdded](run, configPath, offer)
+	for _, key := range slices.Sorted(maps.Keys(answer.Refused)) {
+		r.keep(key, answer.Refused[key])
+	}
+	return err
+}
+
+// keep leaves the old version in force, of a module or, with key global, of what belongs to all.
+// Its new hooks are dropped with the values: they may need those.
+func (r *refreshed) keep(key string, why error) {
+	if key == values.GlobalKey {
+		r.Tree.KeepGlobal(r.before, why)
+		r.GlobalHooks, r.Asked = nil, false
+		return
+	}
+	i := slices.IndexFunc(r.Tree.Modules, func(m addons.Module) bool { return m.Key == key })
+	r.Tree.Keep(r.Tree.Modules[i].Name, r.before, why)
+}
+
 // loadCharts reads new charts into memory: should their next version be refused, this one is there.
-func (r *refreshed) loadCharts(j ReloadJob) {
+func (r *refreshed) loadCharts(j Job) {
 	if j.Charts == nil {
 		return
 	}
-	for _, m := range r.tree.Modules {
+	for _, m := range r.Tree.Modules {
 		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameFiles(*old)) {
 			chart := plan.ChartModule(m)
 			chart.Current = func() error {
-				if what := r.tree.Outdated(m.Name); what != "" {
+				if what := r.Tree.Outdated(m.Name); what != "" {
 					return &filesChanged{what}
 				}
 				return nil
@@ -463,159 +443,24 @@ func (r *refreshed) loadCharts(j ReloadJob) {
 	}
 }
 
-// checkCharts refuses charts and CRDs that cannot be read. A module that is new, and so has no
-// older version, is dropped from the tree.
-func (r *refreshed) checkCharts(j ReloadJob) {
-	if j.Charts == nil {
-		return
-	}
-	for _, m := range slices.Clone(r.tree.Modules) { // Keep and Drop change the list
-		old := r.before.Module(m.Name)
-		if old != nil && m.SameFiles(*old) || m.Stale() != "" {
-			continue
-		}
-		err := charts.Check(plan.ChartModule(m))
-		if err == nil && j.CRDs != nil {
-			err = j.CRDs.CheckCRDs(plan.HelmModule(m, nil))
-		}
-		switch {
-		case err == nil:
-		case old != nil:
-			r.tree.Keep(m.Name, r.before, err)
-		default:
-			r.tree.Drop(m.Name, err)
-		}
-	}
-}
-
-// askHooks asks hooks whose files differ for their configuration. A failure refuses the new version
-// of the module, or of the global hooks, but the end of the run is an error.
-func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) error {
-	if g := r.tree.Global; !g.SameFiles(r.before.Global) {
-		run.Step("run global hooks with --config")
-		found, err := j.LoadGlobalHooks(run.Context(), g)
-		switch {
-		case run.Context().Err() != nil:
-			return run.Context().Err()
-		case err != nil:
-			r.tree.KeepGlobal(r.before, err)
-		default:
-			r.globalHooks, r.asked = found, true
-		}
-	}
-	for _, m := range slices.Clone(r.tree.Modules) {
-		old := r.before.Module(m.Name)
-		if old == nil || m.Dir != old.Dir || m.SameFiles(*old) || !slices.Contains(inUse, m.Name) {
-			continue // who uses them loads them
-		}
-		run.Step("run hooks of %s with --config", m.Name)
-		_, err := j.LoadModuleHooks(run.Context(), m)
-		switch {
-		case run.Context().Err() != nil:
-			return run.Context().Err()
-		case err != nil:
-			r.tree.Keep(m.Name, r.before, err)
-		}
-	}
-	return nil
-}
-
-// offerSections has config check what is new in values and schemas. A new module is not offered:
-// the root makes its section, and it is checked when it is enabled (D37).
-func (r *refreshed) offerSections(run *supervisor.Run) error {
-	offer := addSections{Check: true, Modules: r.tree.Modules, Sections: map[string]*values.Section{}}
-	if g := r.tree.Global; !g.Same(r.before.Global) {
-		section, err := values.NewSection(values.GlobalKey, g.Schemas, g.Static...)
-		if err != nil {
-			r.keep(values.GlobalKey, err)
-		} else {
-			offer.Sections[values.GlobalKey] = section
-		}
-	}
-	for _, m := range slices.Clone(r.tree.Modules) {
-		old := r.before.Module(m.Name)
-		if old != nil && m.SameValues(*old) {
-			continue
-		}
-		section, err := plan.SectionFor(m)
-		switch {
-		case err != nil && old == nil:
-			r.tree.Drop(m.Name, err)
-		case err != nil:
-			r.keep(m.Key, err)
-		case old != nil:
-			offer.Sections[m.Key] = section
-		}
-	}
-	if len(offer.Sections) == 0 {
-		return nil
-	}
-	run.Step("check values")
-	answer, err := supervisor.Ask[sectionsAdded](run, configPath, offer)
-	if err != nil {
-		return err
-	}
-	for _, key := range slices.Sorted(maps.Keys(answer.Refused)) {
-		r.keep(key, answer.Refused[key])
-	}
-	return nil
-}
-
-// keep leaves the old version in force, of a module or, with key global, of what belongs to all.
-// Its new hooks are dropped with the values: they may need those.
-func (r *refreshed) keep(key string, why error) {
-	if key == values.GlobalKey {
-		r.tree.KeepGlobal(r.before, why)
-		r.globalHooks, r.asked = nil, false
-		return
-	}
-	for _, m := range r.tree.Modules {
-		if m.Key == key {
-			r.tree.Keep(m.Name, r.before, why)
-			return
-		}
-	}
-}
-
-// handOut gives the owners what has changed, and makes actors for modules that are new. From then
-// on others use the tree, and it is not changed any more.
-func (r refreshed) handOut(run *supervisor.Run) error {
-	if r.same() {
-		return nil
-	}
-	added, err := supervisor.Ask[sectionsAdded](run, Root, spawnModules{Tree: r.tree, GlobalHooks: r.globalHooks, Asked: r.asked})
-	if err != nil {
-		return err
-	}
-	return added.Err
-}
-
 // same reports whether all that actors have of the tree is as before.
 func (r refreshed) same() bool {
-	return sameModules(r.tree, r.before) && r.tree.Global.Same(r.before.Global) &&
-		!slices.ContainsFunc(r.tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
+	return sameModules(r.Tree, r.before) && r.Tree.Global.Same(r.before.Global) &&
+		!slices.ContainsFunc(r.Tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
 }
 
-// Differs says what on disk is not as it is in force, or was not when it was last compared; "" for nothing. It changes
-// nothing, so any goroutine may call it.
+// Differs says what on disk is not as it is in force, "" for nothing. What was refused counts as well: it may be another
+// version by now. It changes nothing, so any goroutine may call it.
 func (s *Shared) Differs() string {
-	before := s.Tree.Load()
-	now, err := before.Refresh(s.Dirs)
+	tree := s.Tree.Load()
+	changed := slices.Sorted(maps.Keys(tree.Unloaded(s.Dirs)))
 	switch {
-	case err != nil: // the next reload says so
-		return ""
-	case !now.Global.Same(before.Global) && !before.Global.Refused(now.Global):
-		return "global hooks or values"
-	case !sameModules(now, before):
-		return "directories of modules"
-	}
-	for i, m := range now.Modules {
-		if old := before.Modules[i]; !m.Same(old) || m.Stale() != old.Stale() {
-			return "files of " + m.Name
-		}
-	}
-	if !slices.Equal(now.Warnings, before.Warnings) {
-		return "files of modules"
+	case len(changed) > 0 && changed[0] != "":
+		return "files of " + messages.Few(3, changed)
+	case len(changed) > 0:
+		return "files of all modules, or a new one"
+	case tree.Stale() || len(tree.Broken) > 0:
+		return "files that were refused"
 	}
 	return ""
 }

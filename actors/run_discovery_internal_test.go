@@ -35,7 +35,7 @@ func (a *asked) Configure(_ context.Context, file hooks.File, _ string, _ hooks.
 
 // loader asks a runner for the configuration of hooks, and logs nothing.
 func loader(runner HookRunner) *Shared {
-	return newShared(Services{Hooks: runner, Log: slog.New(slog.DiscardHandler)}, nil)
+	return &Shared{Services: Services{Hooks: runner, Log: slog.New(slog.DiscardHandler)}}
 }
 
 // C3, C7: hooks are asked in alphabetical order, all of them, also after one that is wrong.
@@ -51,7 +51,7 @@ func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
 		}
 	}
 	runner := &asked{}
-	found, err := loader(runner).loadHooks(t.Context(), hookDirectory{dir, "010-dns/hooks", dir, hooks.Module}, slog.New(slog.DiscardHandler))
+	found, err := loader(runner).loadHooks(t.Context(), dir, "010-dns/hooks", dir, hooks.Module, slog.New(slog.DiscardHandler))
 	want := []string{"010-dns/hooks/a-wrong.sh", "010-dns/hooks/b.sh", "010-dns/hooks/c-wrong.sh", "010-dns/hooks/sub/0.sh"}
 	if !slices.Equal(runner.names, want) {
 		t.Errorf("asked %q, want %q", runner.names, want)
@@ -161,7 +161,7 @@ func TestNoMixtureOfVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		shared.Tree.Store(tree)
-		job := moduleJob{Job: Job{Shared: shared, Owner: "a", Known: &known{Module: *tree.Module("a"), GlobalFiles: tree.Global}}}
+		job := Job{Shared: shared, Owner: "a", Known: &known{Module: *tree.Module("a"), GlobalFiles: tree.Global}}
 		m := plan.ChartModule(*tree.Module("a"))
 		m.Current = job.current
 		took()
@@ -222,7 +222,7 @@ func TestValuesOfEarlierFiles(t *testing.T) {
 		"the disk is another one": {before, before, before, true},
 	} {
 		shared.Tree.Store(c.force)
-		job := moduleJob{Job: Job{Shared: shared, Owner: "a", Known: &known{Module: *c.module.Module("a"), GlobalFiles: c.global.Global}}}
+		job := Job{Shared: shared, Owner: "a", Known: &known{Module: *c.module.Module("a"), GlobalFiles: c.global.Global}}
 		err := job.current()
 		if _, changed := errors.AsType[*filesChanged](err); changed != c.refused {
 			t.Errorf("%s: %v", what, err)

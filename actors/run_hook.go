@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ import (
 )
 
 // Job is the work of one task as a run does it. The owner makes it once for a task, and the run
-// copies it freely; what its pointers lead to is shared by all attempts and copies.
+// copies it freely; what its pointers lead to is shared by all attempts and copies. The methods are the work: of a
+// module (run_module.go), of a reload (run_discovery.go), of one hook (hookJob).
 type Job struct {
 	*Shared
 	Owner      string
@@ -48,16 +50,15 @@ type effects struct {
 	step    step
 	objects []objectpatch.Patch // those that are left
 	metrics []hooks.Metric
-	// synchronization is what the run was for; its events are held until it has ended. shown is
-	// what the hook has seen then.
-	synchronization messages.Synchronization
-	shown           []messages.Shown
+	// ended is what monitors receive at the end of a Synchronization, whose events they hold until then: with what the
+	// hook has seen.
+	ended messages.SynchronizationEnded
 }
 
-// hookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy
+// hookJob is a job that runs one hook. It is a value: execute replaces run in its copy
 // by one that is in the span of the hook.
 type hookJob struct {
-	job  Job
+	Job
 	run  *supervisor.Run
 	hook hooks.Hook
 }
@@ -71,19 +72,26 @@ func (h hookJob) Run(w messages.RunHook) error { return h.alone(func() error { r
 // serve runs the hook for its triggers.
 func (h hookJob) serve(w messages.RunHook) error {
 	e := effects{step: step{h.hook.Name, string(w.Binding)}}
-	if left, due := h.job.Due[e.step]; due {
+	if left, due := h.Due[e.step]; due {
 		return h.finish(left)
 	}
-	snapshots, err := h.snapshotsFor(w.Triggers)
-	if err != nil {
-		return err
+	var snapshots messages.Snapshots
+	// A hook need not wait for bindings whose objects it is not shown.
+	shows := func(t messages.Trigger) bool {
+		return len(t.Snapshots) > 0 || t.Context.Type == hooks.TypeSynchronization
+	}
+	if slices.ContainsFunc(w.Triggers, shows) {
+		var err error
+		if snapshots, err = h.snapshots(messages.Synchronization{}); err != nil {
+			return err
+		}
 	}
 	if snapshots.Waiting != "" {
 		h.skip(w, snapshots.Waiting)
 		return nil
 	}
 	if len(w.Triggers) > 1 && inFile(w.Triggers, snapshots) > maxContexts {
-		w = h.job.relieved(h.job.Task, w)
+		w = h.relieved(h.Task, w)
 	}
 	all := contexts(w.Triggers, snapshots)
 	if len(all) == 0 {
@@ -111,29 +119,22 @@ func inFile(triggers []messages.Trigger, snapshots messages.Snapshots) (sum int)
 
 // skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
 // others, and must not take an incomplete snapshot for a complete one. When the snapshots are
-// complete, the module (or the reload) that is due then runs its order hooks again, and a Synchronization shows what
-// events would have shown; the next tick comes by itself (C17).
+// complete, the module (or the reload) that is due then runs its order hooks again (Late), and a Synchronization shows what
+// events would have shown (Instead); the next tick comes by itself (C17).
 func (h hookJob) skip(w messages.RunHook, reason string) {
-	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
-	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
-		w.Triggers = nil
-	}
+	h.Log.Warn("hook is skipped: one of its bindings has no complete snapshot",
+		"hook", h.hook.Name, "binding", w.Binding, "err", reason)
+	ordered := w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes
 	due := synchronizations(h.hook)
 	for i, s := range due {
-		shows := func(t messages.Trigger) bool {
+		missed := func(t messages.Trigger) bool {
 			return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index)
 		}
-		s.Again, s.Instead, s.Late = true, slices.ContainsFunc(w.Triggers, shows), w.Triggers == nil && i == len(due)-1
+		s.Again, s.Instead, s.Late = true, slices.ContainsFunc(w.Triggers, missed), ordered && i == len(due)-1
 		if s.Instead || s.Late {
-			h.later(s)
+			h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.Owner, Hook: h.hook, Work: s})
 		}
 	}
-}
-
-// later has a Synchronization queued when the snapshots of the hook are complete.
-func (h hookJob) later(w messages.SynchronizeHook) {
-	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
-	h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.job.Owner, Queue: queue, Hook: h.hook, Work: w})
 }
 
 // orderWork is the work of an order binding: one context with the snapshots of all
@@ -143,18 +144,6 @@ func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 		Context:   hooks.Context{Binding: string(binding)},
 		Snapshots: hook.Config.OrderSnapshots(binding),
 	}}}
-}
-
-// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35). Without such
-// a trigger it asks nothing: a hook need not wait for bindings whose objects it is not shown.
-func (h hookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, error) {
-	shows := func(t messages.Trigger) bool {
-		return len(t.Snapshots) > 0 || t.Context.Type == hooks.TypeSynchronization
-	}
-	if !slices.ContainsFunc(triggers, shows) {
-		return messages.Snapshots{}, nil
-	}
-	return h.snapshots(messages.Synchronization{})
 }
 
 // contexts completes the triggers with snapshots, which they share. A Synchronization in place of events shows its binding,
@@ -187,33 +176,25 @@ func pick(snapshots messages.Snapshots, names []string) map[string][]hooks.Objec
 		picked[name] = nil // present, also without objects
 	}
 	for _, b := range snapshots.Bindings {
-		if _, wanted := picked[b.Name]; wanted {
-			picked[b.Name] = concat(picked[b.Name], b.Objects)
+		if others, wanted := picked[b.Name]; wanted && len(others) > 0 { // names may repeat
+			picked[b.Name] = slices.Concat(others, b.Objects)
+		} else if wanted {
+			picked[b.Name] = b.Objects // shared: snapshots can be large
 		}
 	}
 	return picked
 }
 
-// concat shares the list of a single binding: snapshots can be large.
-func concat(a, b []hooks.Object) []hooks.Object {
-	if len(a) == 0 {
-		return b
-	}
-	return slices.Concat(a, b)
-}
-
-// snapshots waits until all bindings of the hook are complete, then takes the values of the owner
-// again: the wait may have been long.
+// snapshots takes the snapshots of all bindings of the hook, once, now (C35): it waits until they are complete, then takes
+// the values of the owner again, because the wait may have been long.
 func (h hookJob) snapshots(synchronization messages.Synchronization) (messages.Snapshots, error) {
 	h.run.Step("%s: wait for snapshots", h.hook.Name)
-	got, err := supervisor.Ask[messages.Snapshots](h.run, monitorsPath, messages.GetSnapshots{Owner: h.job.Owner, Hook: h.hook, Synchronization: synchronization})
-	if err == nil {
-		err = got.Err
-	}
-	if err != nil {
+	question := messages.GetSnapshots{Owner: h.Owner, Hook: h.hook, Synchronization: synchronization}
+	got, err := supervisor.Ask[messages.Snapshots](h.run, monitorsPath, question)
+	if err = cmp.Or(err, got.Err); err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", h.hook.Name, err)
 	}
-	return got, h.job.ask(h.run, handOver{}) // that may have taken a while
+	return got, h.ask(h.run, handOver{})
 }
 
 // Synchronize runs a hook for the objects that exist already, and lets the events of these bindings
@@ -226,26 +207,27 @@ func (h hookJob) Synchronize(w messages.SynchronizeHook) error {
 
 // synchronize is Synchronize for a hook that is not running.
 func (h hookJob) synchronize(w messages.SynchronizeHook) error {
-	e := effects{step: step{h.hook.Name, fmt.Sprint("Synchronization ", w.Bindings)}}
-	if left, due := h.job.Due[e.step]; due {
-		err := h.finish(left)
-		if err == nil {
-			h.synchronized(w, left)
-		}
-		return err
-	}
-	synchronization := messages.Synchronization{Run: h.job.shows.Add(1)}
-	for _, i := range w.Bindings {
-		synchronization.Bindings = append(synchronization.Bindings, bindingKey(h.hook, i))
-	}
-	e.synchronization = synchronization
-	opened := false
+	at := step{h.hook.Name, fmt.Sprint("Synchronization ", w.Bindings)}
+	e, due := h.Due[at]
 	defer func() {
-		if _, due := h.job.Due[e.step]; !opened && !due { // else the next attempt goes on, and its events stay held
-			h.run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: synchronization})
+		if _, due := h.Due[at]; due { // the next attempt goes on, and its events stay held
+			return
+		}
+		h.run.Tell(monitorsPath, e.ended)
+		for i := range e.ended.Seen {
+			settled := messages.BindingSettled{Binding: e.ended.Bindings[i], Late: w.Late, Task: h.Task.ID}
+			h.run.Tell(ownerPath(h.Owner), settled)
 		}
 	}()
-	snapshots, err := h.snapshots(synchronization)
+	if due {
+		return h.finish(e)
+	}
+	e = effects{step: at, ended: messages.SynchronizationEnded{Owner: h.Owner}}
+	e.ended.Run = h.shows.Add(1)
+	for _, i := range w.Bindings {
+		e.ended.Bindings = append(e.ended.Bindings, bindingKey(h.hook, i))
+	}
+	snapshots, err := h.snapshots(e.ended.Synchronization)
 	if err != nil {
 		return err
 	}
@@ -253,16 +235,15 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 		h.postpone(w, snapshots.Waiting)
 		return nil
 	}
+	done, executes := e, w.Instead
 	for _, i := range w.Bindings {
-		shown := snapshots.Bindings[i]
-		watch := messages.WatchKey{Owner: h.job.Owner, Binding: bindingKey(h.hook, i)}
-		e.shown = append(e.shown, messages.Shown{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
+		done.ended.Seen = append(done.ended.Seen, snapshots.Bindings[i].Seq)
+		executes = executes || h.hook.Config.Kubernetes[i].ExecuteOnSynchronization
 	}
-	first := h.hook.Config.Kubernetes[w.Bindings[0]]
-	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return h.hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
-		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		h.job.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
-		err := h.execute(hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
+	if first := h.hook.Config.Kubernetes[w.Bindings[0]]; executes {
+		h.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
+		shown := contexts([]messages.Trigger{synchronizationTrigger(first, w.Bindings[0])}, snapshots)
+		err := h.execute(hooks.OnKubernetes, shown, w.Late || w.Again, done)
 		if cause := context.Cause(h.run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
 		}
@@ -270,116 +251,132 @@ func (h hookJob) synchronize(w messages.SynchronizeHook) error {
 			return err
 		}
 		if err != nil {
-			delete(h.job.Due, e.step)
-			h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", first.Name, "err", err)
+			delete(h.Due, at)
+			h.Log.Warn("hook failed at Synchronization; its failure is allowed",
+				"hook", h.hook.Name, "binding", first.Name, "err", err)
 		}
 	}
-	opened = true
-	h.synchronized(w, e)
+	e = done
 	return nil
-}
-
-// synchronized ends a Synchronization that has succeeded: events go through that the hook has not seen.
-func (h hookJob) synchronized(w messages.SynchronizeHook, e effects) {
-	h.run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization, Shown: e.shown})
-	for _, shown := range e.shown {
-		h.run.Tell(ownerPath(h.job.Owner), messages.BindingSettled{Binding: shown.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
-	}
 }
 
 // postpone defers a Synchronization until its bindings are complete, so that nothing else waits for
 // it. Late: the module continues without this hook and so has to run again afterwards.
 func (h hookJob) postpone(w messages.SynchronizeHook, reason string) {
-	h.job.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", h.hook.Name, "bindings", w.Names, "err", reason)
+	h.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it",
+		"hook", h.hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
-	h.later(w)
+	h.run.Tell(monitorsPath, messages.SynchronizeLater{Owner: h.Owner, Hook: h.hook, Work: w})
 	for _, i := range w.Bindings {
-		h.run.Tell(ownerPath(h.job.Owner), messages.BindingSettled{Binding: bindingKey(h.hook, i), Deferred: true, Task: h.job.Task.ID})
+		settled := messages.BindingSettled{Binding: bindingKey(h.hook, i), Deferred: true, Task: h.Task.ID}
+		h.run.Tell(ownerPath(h.Owner), settled)
 	}
 }
 
-// synchronizationContext is the context of a Synchronization (C31). All bindings of a group share
-// one, which has snapshots in place of objects (C34); b, with the index i, is the first of them.
-func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapshots, i int) hooks.Context {
-	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization, Objects: snapshots.Bindings[i].Objects}
+// synchronizationTrigger shows a binding, with the given index (C31). All bindings of a group share a context, which has
+// snapshots in place of objects (C34).
+func synchronizationTrigger(b hooks.KubernetesBinding, i int) messages.Trigger {
+	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization}
 	if b.Group != "" {
-		c = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
+		c.Type, c.GroupName = hooks.TypeGroup, b.Group
 	}
-	if len(b.Snapshots) > 0 {
-		c.Snapshots = pick(snapshots, b.Snapshots)
-	}
-	return c
+	return messages.Trigger{Context: c, Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: i}
 }
 
-// execute runs a hook once, has its result applied, and counts the end as exactly one of success,
-// error and allowed error. A hook that was killed with its module or the operator is not counted:
-// it has not failed.
-func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
-	var s span
-	h.run, s = h.job.span(h.run, "hook run", attribute.String("hook", h.hook.Name), attribute.String("binding", contexts[0].Binding))
-	defer func() { s.End(err) }()
-	prepared, err := h.prepare(binding, contexts)
-	if err != nil {
-		return err
-	}
-	var used hooks.Usage
-	outcome := errors.New("bug: it panicked") // until it returns
-	defer func() {
-		if outcome == nil || h.run.Context().Err() == nil {
-			h.job.Metrics.HookEnded(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
-		}
-	}()
-	outcome = h.runAndApply(prepared, binding, triggers, &used, e)
-	return outcome
-}
-
-// runAndApply runs a hook and applies its result (D26). What can be checked without writing is
+// execute runs a hook once and applies its result (D26). What can be checked without writing is
 // checked before anything has an effect. Then come ConfigMap, values and flags (in the owner),
 // objects and metrics (here). A failure before the commit leaves nothing behind. What fails after
 // it is kept with the task, and a retry continues there without running the hook again (D26).
-func (h hookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
-	result, err := h.process(prepared, binding)
-	*used = result.Usage
-	if err != nil {
-		return errors.Join(err, h.patchDespite(result))
+//
+// The end counts as exactly one of success, error and allowed error. A hook that was killed with its module or the operator
+// is not counted: it has not failed.
+func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
+	name := contexts[0].Binding
+	var s span
+	h.run, s = h.span(h.run, "hook run", attribute.String("hook", h.hook.Name), attribute.String("binding", name))
+	defer func() { s.End(err) }()
+	err = errors.New("bug: it panicked") // until it returns
+	var result hooks.Result
+	defer func() {
+		if err == nil || h.run.Context().Err() == nil {
+			h.Metrics.HookEnded(h.Owner, h.hook.Name, name, h.Task, result.Usage, err)
+		}
+	}()
+	var failed, refused error
+	result, failed = h.process(binding, contexts)
+	e.objects, refused = h.objectPatches(result, failed != nil)
+	if failed != nil {
+		if refused == nil { // those that are left are written all the same, for example into a status (K9)
+			_, refused = h.patchObjects(e.objects)
+		}
+		return errors.Join(failed, refused)
 	}
-	if e.objects, err = h.objectPatches(result, false); err != nil {
-		return err
+	if refused != nil {
+		return refused
 	}
-	if err := h.job.Metrics.Reports.Check(result.Metrics); err != nil {
-		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, err)
+	if failed := h.Metrics.Reports.Check(result.Metrics); failed != nil {
+		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, failed)
 	}
 	e.metrics = result.Metrics
-	err = h.job.ask(h.run, messages.ApplyHookResult{
+	if failed := h.ask(h.run, messages.ApplyHookResult{
 		Hook: h.hook.Name, Binding: binding, Triggers: triggers,
-		Cause:  messages.By(messages.ByHook, h.hook.Name, h.job.Task.Cause).In(traceOf(h.run)),
-		Result: result, Origin: values.Origin{Hook: h.hook.Name, Task: h.job.Task.ID, Time: time.Now()},
-	})
-	if err != nil {
-		return err
+		Cause:  messages.By(messages.ByHook, h.hook.Name, h.Task.Cause).In(traceOf(h.run)),
+		Result: result, Origin: values.Origin{Hook: h.hook.Name, Task: h.Task.ID, Time: time.Now()},
+	}); failed != nil {
+		return failed
 	}
 	return h.finish(e)
 }
 
-// finish applies the effects of a committed result. What fails is kept for the next attempt.
-func (h hookJob) finish(e effects) error {
-	h.job.Due[e.step] = e // also if this panics
-	left, err := h.patchObjects(e.objects)
-	if err != nil {
-		what := "the rest of its result is in force"
-		if !h.job.Task.AllowFailure {
-			what += "; this is retried without running the hook again"
+// process runs the executable when the rate limit of the hook allows a run (C10), with the values as they are then, and
+// notifies everyone who watches over hooks: the report of hanging ones, and HookRan. The result is returned with an
+// error, too: it has the usage, and patches that are applied despite the failure (K9).
+func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
+	if limit := h.Limits.of(h.hook); limit != nil && !limit.Allow() {
+		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
+		err := limit.Wait(h.run.Context())
+		if err == nil {
+			err = h.ask(h.run, handOver{})
 		}
-		e.objects = left
-		h.job.Due[e.step] = e
-		return fmt.Errorf("%w (%s)", err, what)
+		if err != nil {
+			return hooks.Result{}, fmt.Errorf("hook %s: wait for its turn: %w", h.hook.Name, err)
+		}
 	}
-	delete(h.job.Due, e.step)
-	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, h.hook.Name, e.metrics); dropped > 0 {
-		h.job.Log.Warn("metrics of a hook are dropped", "hook", h.hook.Name, "err", fmt.Sprintf("%d values of new series: a hook may have %d series", dropped, h.job.Metrics.Reports.Limit))
+	h.run.Step("%s: %s", h.hook.Name, binding)
+	defer h.hookBegins(h.hook.Name, contexts[0].Binding)()
+	merged, config := h.Known.Values()
+	if h.Owner != messages.GlobalHooks {
+		merged[values.GlobalKey] = plan.WithEnabledModules(merged[values.GlobalKey], h.Known.Enabled)
 	}
-	if len(e.objects) > 0 {
-		return h.job.ask(h.run, handOver{}) // that may have taken a while
+	began := time.Now()
+	result, err := h.Hooks.Run(h.run.Context(), hooks.Run{
+		Hook: h.hook, WorkingDir: h.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
+		Labels: h.labels(h.hook.Name, contexts[0].Binding), Env: traceEnvironment(h.run),
+	})
+	if h.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
+		h.HookRan(view.HookRun{
+			Owner: h.Owner, Hook: h.hook.Name, Queue: h.Task.Queue, Binding: binding, Cause: h.Task.Cause,
+			Took: time.Since(began), Err: err, Output: result.Output,
+		})
+	}
+	for _, warning := range result.Warnings {
+		h.Log.Warn(warning, "hook", h.hook.Name)
+	}
+	return result, err
+}
+
+// finish applies the effects of a committed result. What fails is kept for the next attempt.
+func (h hookJob) finish(e effects) (err error) {
+	patched := len(e.objects) > 0
+	h.Due[e.step] = e // also if this panics
+	if e.objects, err = h.patchObjects(e.objects); err != nil {
+		h.Due[e.step] = e
+		return fmt.Errorf("%w (the rest of its result is in force; a retry does not run the hook again)", err)
+	}
+	delete(h.Due, e.step)
+	h.Metrics.Reports.Add(h.Owner, h.hook.Name, e.metrics)
+	if patched {
+		return h.ask(h.run, handOver{}) // that may have taken a while
 	}
 	return nil
 }
@@ -387,15 +384,15 @@ func (h hookJob) finish(e effects) error {
 // objectPatches parses the whole file before any of it has an effect (K1), and refuses what cannot be right, such as an
 // unknown kind, without writing (D26, K7). Of a failed hook only those with ignoreHookError count (K9).
 func (h hookJob) objectPatches(result hooks.Result, failed bool) ([]objectpatch.Patch, error) {
-	objects, err := objectpatch.Parse(result.ObjectPatches, h.job.JQLibrary...)
+	objects, err := objectpatch.Parse(result.ObjectPatches, h.JQLibrary...)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", h.hook.Name, err)
 	}
 	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return failed && !p.IgnoreHookError })
-	if len(objects) > 0 {
-		err = h.job.Objects.CheckObjectPatches(h.run.Context(), objects)
+	if len(objects) == 0 {
+		return nil, nil
 	}
-	if err != nil {
+	if err := h.Objects.CheckObjectPatches(h.run.Context(), objects); err != nil {
 		return nil, fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err)
 	}
 	return objects, nil
@@ -407,68 +404,11 @@ func (h hookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.P
 		return nil, nil
 	}
 	h.run.Step("%s: %d object patches", h.hook.Name, len(objects))
-	about := []any{"hook", h.hook.Name}
-	if h.job.Owner != messages.GlobalHooks {
-		about = append([]any{"module", h.job.Owner}, about...)
+	ctx := kube.WithAbout(h.run.Context(), "module", messages.ModuleOf(h.Owner), "hook", h.hook.Name)
+	if left, err = h.Objects.ApplyObjectPatches(ctx, objects); err != nil {
+		err = fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
 	}
-	left, err = h.job.Objects.ApplyObjectPatches(kube.WithAbout(h.run.Context(), about...), objects)
-	if err != nil {
-		return left, fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
-	}
-	return nil, nil
-}
-
-// patchDespite applies the operations of a failed hook that have ignoreHookError, for example one
-// that writes the failure into a status (K9).
-func (h hookJob) patchDespite(result hooks.Result) error {
-	objects, err := h.objectPatches(result, true)
-	if err != nil {
-		return err
-	}
-	_, err = h.patchObjects(objects)
-	return err
-}
-
-// prepare waits until the rate limit of the hook allows a run (C10), and takes the values as they
-// are then.
-func (h hookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
-	if limit := h.job.Limits.of(h.hook); limit != nil && !limit.Allow() {
-		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
-		if err := limit.Wait(h.run.Context()); err != nil {
-			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", h.hook.Name, err)
-		}
-		if err := h.job.ask(h.run, handOver{}); err != nil {
-			return hooks.Run{}, err
-		}
-	}
-	h.run.Step("%s: %s", h.hook.Name, binding)
-	merged, config := h.job.Known.Values()
-	if h.job.Owner != messages.GlobalHooks {
-		merged[values.GlobalKey] = plan.WithEnabledModules(merged[values.GlobalKey], h.job.Known.Enabled)
-	}
-	return hooks.Run{
-		Hook: h.hook, WorkingDir: h.job.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: h.job.labels(h.hook.Name, contexts[0].Binding), Env: traceEnvironment(h.run),
-	}, nil
-}
-
-// process runs the executable, and notifies everyone who watches over hooks: the report of hanging
-// ones, and HookRan. The result is returned with an
-// error, too: it has the usage, and patches that are applied despite the failure (K9).
-func (h hookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
-	defer h.job.hookBegins(h.hook, prepared.Contexts[0].Binding)()
-	began := time.Now()
-	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
-	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
-		h.job.HookRan(view.HookRun{
-			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Binding: binding, Cause: h.job.Task.Cause,
-			Took: time.Since(began), Err: err, Output: result.Output,
-		})
-	}
-	for _, warning := range result.Warnings {
-		h.job.Log.Warn(warning, "hook", h.hook.Name)
-	}
-	return result, err
+	return left, err
 }
 
 // labels are the attributes of log lines that a hook prints (C27).

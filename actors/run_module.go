@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -24,13 +23,6 @@ import (
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
-
-// moduleJob is a job that takes a module through its life: a run, a delete, a look for drift. Its
-// owner is the module.
-type moduleJob struct {
-	Job
-	Module addons.Module // as it was on disk when the task began
-}
 
 // moduleRan is the result of a module run.
 type moduleRan struct {
@@ -54,15 +46,19 @@ func (r moduleRan) Describe() string {
 	}
 }
 
-// RunModule is the work of a RunModule task (G5). A retry of the start-up execution begins with
+// runModule is the work of a RunModule task (G5). A retry of the start-up execution begins with
 // onStartup again, later executions begin with beforeHelm; Synchronizations that succeeded are not
 // repeated (X13). CRDs come first, because hooks may watch their kinds. The config values are
 // checked here because those of a disabled module were not (D37), and a global hook may have
 // enabled it since.
-func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) {
+func (j Job) runModule(run *supervisor.Run) (result moduleRan, err error) {
 	began := time.Now()
 	run, s := j.span(run, "module run")
-	defer func() { s.End(err) }()
+	defer func() {
+		if s.End(err); err == nil {
+			j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
+		}
+	}()
 	result.Trace = s.Name()
 	if err := j.ensureCRDs(run); err != nil {
 		return result, err
@@ -88,7 +84,6 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
-		j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 		return result, nil
 	}
 	j.Known.Changed = false
@@ -96,13 +91,12 @@ func (j moduleJob) RunModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	result.Changed = j.Known.Changed && j.Known.Own.Checksum() != rendered
-	j.Metrics.runSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	return result, nil
 }
 
 // loadHooks has the owner load the hooks, and waits for them. Usually they were loaded since the
 // discovery, while other modules ran.
-func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
+func (j Job) loadHooks(run *supervisor.Run) (err error) {
 	if j.Known.Loaded {
 		return nil
 	}
@@ -113,7 +107,7 @@ func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
 }
 
 // startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
-func (j moduleJob) startUp(run *supervisor.Run) error {
+func (j Job) startUp(run *supervisor.Run) error {
 	if err := j.runOrders(run, hooks.OnStartup); err != nil {
 		return err
 	}
@@ -133,7 +127,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
-func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
+func (j Job) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
 		if err := j.hookJob(run, hook).Run(orderWork(hook, binding)); err != nil {
 			return err
@@ -147,58 +141,52 @@ func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 // it, but only if it has a release (E9): the hooks of a module that never ran may be the very
 // reason for disabling it, and a failure would stop the main queue. Helm gets WriteContext: it is
 // not interrupted when the task is cancelled.
-func (j moduleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
+func (j Job) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 	run, s := j.span(run, "module delete")
 	defer func() { s.End(err) }()
 	if j.Known.Maintenance != "" {
 		return true, nil
 	}
-	if !j.Known.Loaded && !j.Known.Begun { // then only an earlier process can have left something (E9)
-		if deployed, err := j.deployed(run); err != nil || !deployed {
-			return false, err
-		}
+	releases, err := j.Releases.Releases(run.Context())
+	if err != nil {
+		return false, fmt.Errorf("list releases: %w", err)
+	}
+	deployed := slices.Contains(releases, j.Owner)
+	if !deployed && !j.Known.Loaded && !j.Known.Begun { // only an earlier process could have left something (E9)
+		return false, nil
 	}
 	if err := j.loadHooks(run); err != nil {
 		return false, err
 	}
-	if err := j.beforeDelete(run); err != nil {
-		return false, err
+	if deployed { // G6.1
+		if err := j.runOrders(run, hooks.BeforeDeleteHelm); err != nil {
+			return false, err
+		}
 	}
 	if j.Known.Maintenance != "" { // it has begun meanwhile
 		return true, nil
 	}
 	run.Step("helm uninstall")
 	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Module, merged)
+	m := plan.HelmModule(j.Known.Module, merged)
 	m.GiveUp = run.Context().Done()
 	existed, err := j.Releases.Uninstall(j.WriteContext, m)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}
-	if !existed && charts.Exists(j.Module.Dir) {
+	if !existed && charts.Exists(j.Known.Module.Dir) {
 		j.Log.Warn("module has no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
 
-// beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1). It asks the cluster only
-// for modules that have such hooks.
-func (j moduleJob) beforeDelete(run *supervisor.Run) error {
-	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) == 0 {
-		return nil
-	}
-	if deployed, err := j.deployed(run); err != nil || !deployed {
-		return err
-	}
-	return j.runOrders(run, hooks.BeforeDeleteHelm)
-}
-
 // apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
 // in the middle, which would leave a pending release; only the end of the grace period stops it.
-// Waiting for Helm hooks does end with the task.
-func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
-	if !charts.Exists(j.Module.Dir) {
-		return helm.Outcome{}, false, stillThere(j.Module) // H16
+// Waiting for Helm hooks does end with the task. The healer is notified which objects the release has, and shows their
+// health before the run goes on, or the module would be ready with the health of the old ones (H25).
+func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
+	if !charts.Exists(j.Known.Module.Dir) {
+		return helm.Outcome{}, false, stillThere(j.Known.Module) // H16
 	}
 	if j.Known.Maintenance != "" {
 		return helm.Outcome{}, true, nil
@@ -214,11 +202,27 @@ func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched b
 	if err := j.ensureCRDs(run); err != nil {
 		return helm.Outcome{}, false, err
 	}
+	merged, _ := j.Known.Values()
+	m := plan.HelmModule(j.Known.Module, merged)
+	m.Drifted, m.Allowed, m.GiveUp, m.Current = j.Known.Drifted, j.Known.Allowed, run.Context().Done(), j.current
+	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
+	m.Orphaned = func(release string) (bool, error) {
+		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
+		return of.Orphaned, err
+	}
 	began := time.Now()
-	outcome, err = j.upgrade(run)
+	outcome, err = j.Releases.Apply(j.WriteContext, m)
 	j.Metrics.helmSeconds.WithLabelValues(j.Owner, activation(j.Task.Cause)).Observe(seconds(began))
 	if err != nil {
-		return outcome, false, err
+		return outcome, false, j.failed(run, err)
+	}
+	if len(outcome.Healed) > 0 {
+		j.Metrics.Redeployed.WithLabelValues(j.Owner).Inc()
+	}
+	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
+	applied := releaseApplied{j.Owner, outcome.Objects, outcome.Ends, wrote}
+	if _, err := supervisor.Ask[struct{}](run, healerPath, applied); err != nil {
+		return outcome, false, err // the run is cancelled
 	}
 	s.SetAttributes(attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision),
 		attribute.String("release.reason", outcome.Reason))
@@ -233,59 +237,21 @@ func (j moduleJob) apply(run *supervisor.Run) (outcome helm.Outcome, untouched b
 // ensureCRDs installs the CRDs that the discovery could not, because the module was under maintenance, their files were
 // wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may watch
 // their kinds, and again before Helm: maintenance may be over since, and hooks may have set values.
-func (j moduleJob) ensureCRDs(run *supervisor.Run) error {
+func (j Job) ensureCRDs(run *supervisor.Run) error {
 	if j.CRDs == nil || j.Known.Maintenance != "" {
 		return nil
 	}
 	merged, _ := j.Known.Values()
-	m, ensure := plan.HelmModule(j.Module, merged), j.CRDs.EnsureSubcharts
-	if j.Known.CRDsDue {
-		run.Step("CRDs")
-		ensure = func(ctx context.Context, m helm.Module) error {
-			_, err := j.CRDs.EnsureCRDs(ctx, []helm.Module{m})
-			return err
-		}
+	m := plan.HelmModule(j.Known.Module, merged)
+	if j.CRDs.Ensured(m) {
+		return nil
 	}
-	if err := ensure(run.Context(), m); err != nil {
-		return &crdError{err}
-	}
-	j.Known.CRDsDue = false
-	return nil
-}
-
-// upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
-// healer shows their health, or the module would be ready with the health of the old ones (H25).
-func (j moduleJob) upgrade(run *supervisor.Run) (helm.Outcome, error) {
-	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Module, merged)
-	m.Drifted, m.Allowed = j.Known.Drifted, j.Known.Allowed
-	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
-	m.GiveUp = run.Context().Done()
-	m.Orphaned = func(release string) (bool, error) {
-		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-		return of.Orphaned, err
-	}
-	m.Current = j.current
-	outcome, err := j.Releases.Apply(j.WriteContext, m)
-	if _, changed := errors.AsType[*filesChanged](err); changed {
-		return outcome, err
-	}
-	if err != nil {
-		return outcome, j.failed(run, err)
-	}
-	if len(outcome.Healed) > 0 {
-		j.Metrics.Redeployed.WithLabelValues(j.Owner).Inc()
-	}
-	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
-	applied := releaseApplied{j.Owner, outcome.Objects, outcome.Ends, wrote}
-	if _, err := supervisor.Ask[struct{}](run, healerPath, applied); err != nil {
-		return outcome, err // the run is cancelled
-	}
-	return outcome, nil
+	run.Step("CRDs")
+	return j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
 }
 
 // operation measures a part of what Helm does.
-func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
+func (j Job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
 	began := time.Now()
 	_, s := j.span(run, "helm "+string(o))
 	return func(err error) {
@@ -296,32 +262,13 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
 // kind may belong to another module, so the CRDs of all enabled modules are installed.
-func (j moduleJob) failed(run *supervisor.Run, cause error) error {
+func (j Job) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
-	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || j.CRDs == nil {
-		return fmt.Errorf("helm: %w", cause)
+	if errors.As(cause, &refused) && refused.Kind == helm.Invalid {
+		enabled := func(m addons.Module) bool { return slices.Contains(j.Known.Enabled, m.Name) }
+		cause = errors.Join(cause, j.installCRDs(run, j.Tree.Load(), j.Known.Global, enabled))
 	}
-	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
-	if err != nil {
-		return err
-	}
-	written, failed, err := j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
-	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
-		cause = fmt.Errorf("%w; these definitions were not in the cluster, and are applied again: %s", cause, messages.Few(3, names))
-	}
-	for _, name := range slices.Sorted(maps.Keys(failed)) {
-		err = errors.Join(err, failed[name])
-	}
-	return errors.Join(fmt.Errorf("helm: %w", cause), err)
-}
-
-// deployed reports whether there is a release of the module.
-func (j moduleJob) deployed(run *supervisor.Run) (bool, error) {
-	releases, err := j.Releases.Releases(run.Context())
-	if err != nil {
-		return false, fmt.Errorf("list releases: %w", err)
-	}
-	return slices.Contains(releases, j.Owner), nil
+	return fmt.Errorf("helm: %w", cause)
 }
 
 // releaseApplied says to the healer which objects a release has; without any there is nothing to look after. A run is
@@ -340,9 +287,9 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	// ensured has by module the checksum of what its subcharts brought when that was last
-	// installed, so that EnsureSubcharts, which each run calls, asks the API server only when
-	// values enable another subchart. Runs of several modules use it at the same time.
+	// ensured has by module the checksum of its files, and of what its subcharts brought, when that was last installed. So
+	// a run asks the API server only when these have changed, values enable another subchart, or it has failed. Runs of
+	// several modules use it at the same time.
 	ensured sync.Map
 }
 
@@ -351,32 +298,27 @@ func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRD
 	return &Definitions{client: client, releases: releases, options: options}
 }
 
-// EnsureCRDs implements CRDs. Definitions of modules come after those of subcharts: of two with one name the last one
-// counts (M1).
-func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
-	var own, brought []kube.CRD
+// EnsureCRDs implements CRDs. Of two definitions with one name that of the later module counts, and of those of a module
+// its own, not that of a subchart (M1).
+func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+	var all []kube.CRD
 	var errs []error
-	sums := map[string][sha256.Size]byte{}
 	for _, m := range modules {
-		found, err := d.own(m)
-		own, errs = append(own, found...), append(errs, err)
-		files, sum := d.subcharts(m)
-		found, err = d.read(m, files)
-		brought, errs = append(brought, found...), append(errs, err)
-		if err == nil {
-			sums[m.Name] = sum
-		}
+		brought, err := d.read(m, d.releases.SubchartCRDs(m))
+		own, errOwn := d.own(m)
+		all, errs = append(append(all, brought...), own...), append(errs, err, errOwn)
 	}
-	written, err = d.client.EnsureCRDs(ctx, d.options, append(brought, own...))
+	written, err := d.client.EnsureCRDs(ctx, d.options, all)
 	if len(written) > 0 { // Helm looks for their kinds again (M6), also after a failure
 		d.releases.ResetDiscovery()
 	}
-	for module, sum := range sums {
-		if err == nil { // else the next call tries it again
-			d.ensured.Store(module, sum)
+	err = errors.Join(append(errs, err)...)
+	for _, m := range modules {
+		if d.ensured.Delete(m.Name); err == nil { // else the next call tries it again
+			d.ensured.Store(m.Name, d.sum(m))
 		}
 	}
-	return written, errors.Join(append(errs, err)...)
+	return err
 }
 
 // CheckCRDs implements CRDs.
@@ -385,14 +327,22 @@ func (d *Definitions) CheckCRDs(m helm.Module) error {
 	return err
 }
 
-// EnsureSubcharts implements CRDs.
-func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
-	files, sum := d.subcharts(m)
-	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
-		return nil
+// Ensured implements CRDs.
+func (d *Definitions) Ensured(m helm.Module) bool {
+	known, _ := d.ensured.Load(m.Name)
+	return known == d.sum(m)
+}
+
+// sum covers the files of a module, and the definitions of the subcharts that its values enable, with names and lengths, so
+// that no two lists of files have the same.
+func (d *Definitions) sum(m helm.Module) (sum [sha256.Size]byte) {
+	all := sha256.New()
+	fmt.Fprintf(all, "%s\x00", m.Files)
+	for _, f := range d.releases.SubchartCRDs(m) {
+		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
 	}
-	_, err := d.EnsureCRDs(ctx, []helm.Module{m})
-	return err
+	all.Sum(sum[:0])
+	return sum
 }
 
 // own are the definitions in crds/ of a module.
@@ -404,9 +354,8 @@ func (d *Definitions) own(m helm.Module) ([]kube.CRD, error) {
 	return d.read(m, files)
 }
 
-// read reads files of the chart of a module. All errors are returned together; nothing of a file with an error is used.
+// read reads files of the chart of a module. With an error nothing of them is used.
 func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, err error) {
-	var errs []error
 	for _, f := range files {
 		if d.options.Skips(f.Name) {
 			continue
@@ -414,31 +363,16 @@ func (d *Definitions) read(m helm.Module, files []charts.File) (all []kube.CRD, 
 		name := m.Shows(filepath.Join(charts.Root(m.Dir), f.Name))
 		objects, err := manifest.Parse(string(f.Data))
 		if err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("read CRDs: %s: %w", name, err)
 		}
-		var found []kube.CRD
 		for _, object := range objects {
-			found = append(found, kube.CRD{File: name, Object: object})
+			all = append(all, kube.CRD{File: name, Object: object})
 		}
-		if err = errors.Join(err, kube.CheckCRDs(found)); err != nil {
-			errs = append(errs, fmt.Errorf("read CRDs: %w", err))
-			continue
-		}
-		all = append(all, found...)
 	}
-	return all, errors.Join(errs...)
-}
-
-// subcharts are the files of definitions of the subcharts that the values of a module enable. The checksum
-// covers names and lengths, so that no two lists of files have the same.
-func (d *Definitions) subcharts(m helm.Module) (files []charts.File, sum [sha256.Size]byte) {
-	all := sha256.New()
-	files = d.releases.SubchartCRDs(m)
-	for _, f := range files {
-		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
+	if err := kube.CheckCRDs(all); err != nil {
+		return nil, fmt.Errorf("read CRDs: %w", err)
 	}
-	all.Sum(sum[:0])
-	return files, sum
+	return all, nil
 }
 
 // Concerned lists the releases that are the operator's business: those named like a module, which
@@ -481,7 +415,7 @@ type (
 
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
 // that ends first, and then converge is asked once more, because the directory may be back by then.
-func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err error) {
+func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
 	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
@@ -494,11 +428,11 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 	if err != nil || !due.May {
 		return false, err
 	}
+	if err := j.allRan(run); err != nil {
+		return false, fmt.Errorf("purge release %s: it is held back: %w", release, err)
+	}
 	run.Step("helm uninstall %s", release)
-	how := helm.Purging{Data: due.Data, Claimed: func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
-		return j.claimed(run, objects)
-	}}
-	existed, err := j.Releases.Purge(j.WriteContext, release, how)
+	existed, err := j.Releases.Purge(j.WriteContext, release, helm.Purging{Data: due.Data})
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
@@ -508,76 +442,39 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 	return true, nil
 }
 
-// claimed returns which of these objects enabled modules have in their charts, and which module has
-// each: a module that was renamed, or merged into another one, has had another release. It is not
-// known for a module that does not load, or that has hooks, which set values, and has not run.
-func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[helm.Object]string, err error) {
+// allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
+// merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
+// those of others alone (P2); until then it is unknown which these are.
+func (j Job) allRan(run *supervisor.Run) error {
 	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	global, err := sectionOf(run, messages.GlobalHooks)
-	if err != nil {
-		return nil, err
-	}
+	const unknown = ", so it is unknown whether the module has objects of this release"
 	if broken := d.Tree.Broken; len(broken) > 0 {
-		return nil, fmt.Errorf("it is held back: module directory %s does not load, so it is unknown "+
-			"whether the module has objects of this release", broken[0].Base)
+		return fmt.Errorf("module directory %s does not load"+unknown, broken[0].Base)
 	}
 	if lost := d.Tree.Unreachable; len(lost) > 0 {
-		return nil, fmt.Errorf("it is held back: the link of module %s leads to nothing, so it is unknown "+
-			"whether the module has objects of this release", lost[0])
+		return fmt.Errorf("the link of module %s leads to nothing"+unknown, lost[0])
 	}
-	by = map[helm.Object]string{}
+	releases, err := j.Releases.Releases(run.Context())
+	if err != nil {
+		return fmt.Errorf("list releases: %w", err)
+	}
 	for _, m := range d.Tree.Modules {
-		if !slices.Contains(d.Before, m.Name) {
+		if !slices.Contains(d.Before, m.Name) || plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name) {
 			continue
 		}
-		module, err := supervisor.Ask[handed](run, ownerPath(m.Name), handOver{})
+		if what := d.Tree.Outdated(m.Name); what != "" {
+			return &filesChanged{what}
+		}
+		got, err := supervisor.Ask[handed](run, ownerPath(m.Name), handOver{})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !module.Known.Applied && charts.Exists(m.Dir) && plan.Maintained(m, d.Maintenance) == "" &&
-			!plan.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
-			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
-				"whether it has objects of this release", m.Name)
+		if !got.Known.Applied && charts.Exists(m.Dir) {
+			return fmt.Errorf("no run of module %s has succeeded yet"+unknown, m.Name)
 		}
-		rendered, err := j.objectsOf(run, d.Tree, m, global)
-		if err != nil {
-			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
-		}
-		for _, o := range rendered {
-			if slices.Contains(objects, o) {
-				by[o] = m.Name
-			}
-		}
-	}
-	return by, nil
-}
-
-// objectsOf returns the objects in the chart of a module; none without a chart.
-func (j ReloadJob) objectsOf(
-	run *supervisor.Run, tree *addons.Tree, m addons.Module, global *values.Section,
-) ([]helm.Object, error) {
-	if m.Stale() == "" && !charts.Exists(m.Dir) {
-		return nil, inForce(tree, m.Name) // its directory may have another name now
-	}
-	chart, err := chartOf(run, m, global)
-	if err != nil {
-		return nil, err
-	}
-	chart.Current = func() error { return inForce(tree, m.Name) }
-	return j.Releases.Objects(run.Context(), chart)
-}
-
-// inForce returns an error if the files of a module on disk are not those in force (P8): what is there says nothing about
-// the objects of the module.
-func inForce(tree *addons.Tree, module string) error {
-	if what := tree.UnloadedModules(func(name string) bool { return name == module })[module]; what != "" {
-		return errors.New(what)
-	}
-	if what := tree.Outdated(module); what != "" {
-		return &filesChanged{what}
 	}
 	return nil
 }

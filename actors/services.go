@@ -62,37 +62,26 @@ type Services struct {
 	// HookRan is called when the process of a hook has ended, in the goroutine of its run, unless the run was
 	// cancelled; nil when no one asks.
 	HookRan func(view.HookRun)
-	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
-	// means none.
-	HookTimeout time.Duration
 }
 
 // Shared is what all runs of a process share. Only its atomic fields change after the start.
 type Shared struct {
 	Services
-	Tasks   tasks
-	notify  func(kube.Notice)
-	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
-	running sync.Map     // the hooks and enabled scripts that run now, as *view.RunningHook
+	notify  func(kube.Notice) // shows a notice to people
+	made    atomic.Int64      // counts tasks, for their IDs
+	shows   atomic.Int64      // counts Synchronization runs, writes and runs of hooks, for their names
+	running sync.Map          // the hooks and enabled scripts that run now, as *view.RunningHook
 	// Tree is what is in force of the files on disk; converge alone replaces it.
 	Tree atomic.Pointer[addons.Tree]
 }
 
-// newShared makes it; notify shows a notice to people.
-func newShared(s Services, notify func(kube.Notice)) *Shared {
-	return &Shared{Services: s, notify: notify}
-}
-
-// tasks makes tasks, and counts them for their IDs.
-type tasks struct{ made atomic.Int64 }
-
-// New makes a task for the main queue.
-func (t *tasks) New(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	return messages.Task{ID: t.NewID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+// NewTask makes a task for the main queue.
+func (s *Shared) NewTask(owner string, work messages.Work, cause messages.Cause) messages.Task {
+	return messages.Task{ID: s.NewID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
 }
 
 // NewID makes a name that no other task has.
-func (t *tasks) NewID() string { return strconv.FormatInt(t.made.Add(1), 10) }
+func (s *Shared) NewID() string { return strconv.FormatInt(s.made.Add(1), 10) }
 
 // HookRunner runs executables. Package hooks implements it.
 type HookRunner interface {
@@ -106,13 +95,11 @@ type Releases interface {
 	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
 	Uninstall(ctx context.Context, m helm.Module) (existed bool, err error)
 	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
-	// know counts as missing. It is an error while a module claims an object of the release.
+	// know counts as missing.
 	Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
-	// Objects are those that the chart of a module has with its values; nothing is written.
-	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
 	// Close is called after the last call of the others.
 	Close(ctx context.Context)
 }
@@ -131,13 +118,12 @@ type ObjectPatch = objectpatch.Patch
 // CRDs installs the definitions that modules bring and waits until their kinds are served
 // (chapter m). Definitions implements it.
 type CRDs interface {
-	// EnsureCRDs takes name, directory and values of each module, and returns the names of what it has written, with
-	// their files.
-	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
+	// EnsureCRDs takes name, directory and values of each module.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) error
 	// CheckCRDs says which file of a module is no definition, without the cluster.
 	CheckCRDs(m helm.Module) error
-	// EnsureSubcharts installs those of subcharts that have been enabled since.
-	EnsureSubcharts(ctx context.Context, m helm.Module) error
+	// Ensured reports whether what a module brings was installed, with the files and subcharts that it has now.
+	Ensured(m helm.Module) bool
 }
 
 // limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
@@ -146,18 +132,15 @@ type CRDs interface {
 type limits struct{ buckets, running sync.Map }
 
 // of returns the token bucket of a hook: one token each executionMinInterval, at most
-// executionBurst of them; nil when the hook sets no limit. A hook that was loaded again keeps its
-// bucket, with the new limits.
+// executionBurst of them; nil when the hook sets no limit. Other limits are another bucket.
 func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 	s := hook.Config.Settings
 	if s.ExecutionMinInterval <= 0 {
 		return nil
 	}
-	limit, burst := rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst)
-	known, _ := l.buckets.LoadOrStore(hook.Name, rate.NewLimiter(limit, burst))
-	limiter, _ := known.(*rate.Limiter)
-	limiter.SetLimit(limit)
-	limiter.SetBurst(burst)
+	limiter := rate.NewLimiter(rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst))
+	known, _ := l.buckets.LoadOrStore(fmt.Sprint(hook.Name, " ", s.ExecutionMinInterval, s.ExecutionBurst), limiter)
+	limiter, _ = known.(*rate.Limiter)
 	return limiter
 }
 
@@ -169,10 +152,10 @@ func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 // progress takes neither any more. It asks only monitors and its owner, and these wait for no run.
 func (h hookJob) alone(do func() error) error {
 	name := h.hook.Name
-	if h.job.Owner != messages.GlobalHooks {
+	if h.Owner != messages.GlobalHooks {
 		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
 	}
-	known, _ := h.job.Limits.running.LoadOrStore(name, semaphore.NewWeighted(1)) // first come, first served
+	known, _ := h.Limits.running.LoadOrStore(name, semaphore.NewWeighted(1)) // first come, first served
 	turn, _ := known.(*semaphore.Weighted)
 	waits := !turn.TryAcquire(1)
 	if waits {
@@ -186,7 +169,7 @@ func (h hookJob) alone(do func() error) error {
 		turn.Release(1)
 	}()
 	if waits { // others may have changed the values meanwhile
-		if err := h.job.ask(h.run, handOver{}); err != nil {
+		if err := h.ask(h.run, handOver{}); err != nil {
 			return err
 		}
 	}
@@ -238,8 +221,7 @@ type known struct {
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
-	CRDsDue        bool   // CRDs are to be compared before hooks
-	Applied        bool   // Helm was asked since the module was enabled
+	Applied        bool   // a run has succeeded since the module started, and no upgrade is held back
 	Drifted        []helm.Object
 	Allowed        string // deletions that a person has allowed, as helm.Module.Allowed
 
@@ -260,16 +242,13 @@ type handed struct {
 // owner, so that a hook sees the values as they are when its process starts.
 type handOver struct{}
 
-// Refresh takes what the owner knows now.
-func (j Job) Refresh(run *supervisor.Run) error { return j.ask(run, handOver{}) }
-
 // ask asks the owner of the run, and takes what it hands over.
 func (j Job) ask(run *supervisor.Run, question any) error {
 	got, err := supervisor.Ask[handed](run, ownerPath(j.Owner), question)
 	if err != nil {
 		return err
 	}
-	got.Known.Changed, got.Known.CRDsDue = got.Known.Changed || j.Known.Changed, got.Known.CRDsDue || j.Known.CRDsDue
+	got.Known.Changed = got.Known.Changed || j.Known.Changed
 	*j.Known = got.Known
 	return got.Err
 }
@@ -291,32 +270,17 @@ func (s *Shared) Hanging() []view.RunningHook {
 		}
 	}
 	slices.SortFunc(out, func(a, b view.RunningHook) int {
-		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Hook, b.Hook))
 	})
 	return out
 }
 
-// hookBegins notes that the process of a hook, or of an enabled script, which has no configuration, is about to start; the
-// caller calls ended when it is gone. One that hangs may hold up all modules until its time limit ends it, so the log says
-// it (C29). The limit is only shown; package hooks enforces it.
-func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
-	limit := j.HookTimeout
-	if hook.Config != nil {
-		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
-	}
-	h := &view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Began: time.Now()}
-	if limit > 0 { // pages leave out an empty one
-		h.Limit = limit.String()
-	}
+// hookBegins notes that the process of a hook, or of an enabled script, is about to start; the caller calls ended when it
+// is gone.
+func (j Job) hookBegins(name, binding string) (ended func()) {
+	h := &view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: name, Binding: binding, Began: time.Now()}
 	j.running.Store(h, true)
-	report := time.AfterFunc(view.HangsAfter, func() {
-		about := append(j.labels(hook.Name, binding), slog.Duration("runningFor", view.HangsAfter), slog.String("limit", cmp.Or(h.Limit, "none")))
-		j.Shared.Log.LogAttrs(context.Background(), slog.LevelWarn, "hook hangs", about...)
-	})
-	return func() {
-		report.Stop()
-		j.running.Delete(h)
-	}
+	return func() { j.running.Delete(h) }
 }
 
 // updateModule gives a module actor what the disk says about it now (P8). Again: its own files have changed, or its
@@ -387,30 +351,23 @@ func (j Job) span(run *supervisor.Run, name string, about ...attribute.KeyValue)
 			attribute.String("activation", j.Task.Cause.First().Activation), attribute.String("cause", j.Task.Cause.String()),
 		))
 		if j.Task.Trace == "" {
-			options = append(options, linkTo(j.Task.Cause)...)
+			options = append(options, linkTo(j.Task.Cause))
 		}
 	}
 	ctx, s := j.Tracer.Start(ctx, name, options...)
 	return run.With(ctx), span{s}
 }
 
-// linkTo links to the span that led to a cause, if it had one: the nearest in the chain, because
-// people and timers, which begin chains, have none.
-func linkTo(c messages.Cause) []trace.SpanStartOption {
-	for link := &c; link != nil; link = link.Parent {
-		if from := spanContext(link.Trace); from.IsValid() {
-			return []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: from})}
-		}
-	}
-	return nil
+// linkTo links to the span that led to a cause, if it had one.
+func linkTo(c messages.Cause) trace.SpanStartOption {
+	return trace.WithLinks(trace.Link{SpanContext: spanContext(c.Trace)})
 }
 
 // convergeSpan begins the span of a reload, the start-up before the first one included.
 func (s Services) convergeSpan(reload int, cause messages.Cause) span {
-	options := append(linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
+	_, began := s.Tracer.Start(context.Background(), "converge", linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
 		attribute.Int("reload", reload), attribute.String("activation", cause.First().Activation), attribute.String("cause", cause.String()),
 	))
-	_, began := s.Tracer.Start(context.Background(), "converge", options...)
 	return span{began}
 }
 

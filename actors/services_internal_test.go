@@ -7,8 +7,7 @@ import (
 	"addon-operator/hooks"
 )
 
-// C10: a hook has one bucket, whose size and speed are what the hook says now; one that sets
-// no interval has none.
+// C10: a hook has one bucket, of the size and speed that it says; one that sets no interval has none.
 func TestLimits(t *testing.T) {
 	hook := func(interval time.Duration, burst int) hooks.Hook {
 		return hooks.Hook{File: hooks.File{Name: "a.sh"}, Config: &hooks.Config{Settings: hooks.Settings{ExecutionMinInterval: interval, ExecutionBurst: burst}}}
@@ -25,7 +24,7 @@ func TestLimits(t *testing.T) {
 		t.Error("the bucket is full again")
 	}
 	changed := l.of(hook(time.Minute, 3))
-	if changed.Burst() != 3 || changed.Limit() != 1.0/60 || changed.Allow() {
+	if changed.Burst() != 3 || changed.Limit() != 1.0/60 || !changed.Allow() {
 		t.Errorf("after a change the bucket holds %d, fills by %v a second", changed.Burst(), changed.Limit())
 	}
 	other := hook(time.Hour, 1)

@@ -39,21 +39,3 @@ func TestSpansAsText(t *testing.T) {
 		t.Errorf("no span is %q", got)
 	}
 }
-
-// A link goes to the nearest cause that a span has made.
-func TestLinks(t *testing.T) {
-	const hook = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	patched := messages.By(messages.ByHook, "h patched objects", messages.Cause{Activation: messages.Startup}).In(hook)
-	for situation, c := range map[string]struct {
-		cause messages.Cause
-		links int
-	}{
-		"from outside":            {messages.Cause{Activation: messages.ByConfigMap}, 0},
-		"made by a hook":          {patched, 1},
-		"an event made by a hook": {messages.By(messages.ByKubernetes, "Pod a", patched), 1},
-	} {
-		if got := linkTo(c.cause); len(got) != c.links {
-			t.Errorf("%s: %d links, want %d", situation, len(got), c.links)
-		}
-	}
-}

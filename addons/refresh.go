@@ -332,11 +332,11 @@ func (m Module) Same(n Module) bool {
 	return m.SameValues(n) && m.Order == n.Order && m.Maintenance == n.Maintenance && slices.Equal(m.Flags, n.Flags)
 }
 
+// Files is the checksum of the files in the directory of the module.
+func (m Module) Files() string { return string(m.files.all[:]) }
+
 // SameFiles reports whether the files in the directory of the module are the same.
 func (m Module) SameFiles(n Module) bool { return m.Dir == n.Dir && m.files.all == n.files.all }
-
-// Version is a checksum of the files of a module, wherever its directory is.
-func (m Module) Version() [sha256.Size]byte { return m.files.all }
 
 // SameValues reports whether files and static values are the same.
 func (m Module) SameValues(n Module) bool {

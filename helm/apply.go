@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +21,7 @@ type Module struct {
 	// Namespace of the release, and of its objects that name none; empty is the operator's (H20).
 	Namespace string
 	Dir       string         // of the module; package charts finds the chart in it (A20)
+	Files     string         // checksum of the files in Dir that are in force
 	Shown     string         // Dir as messages name it; empty for Dir itself
 	Values    map[string]any // its section and global, merged and validated; not changed
 	// Began is called at the beginning of each operation of an Apply, and what it returns at its
@@ -38,8 +38,7 @@ type Module struct {
 	// Orphaned reports whether a release has no module any more, so that this one may take over the
 	// objects that it renders, as after a rename (H7). Optional; nil: none is.
 	Orphaned func(release string) (bool, error)
-	// Version and Current say which chart may be used with Values, as in charts.Module. Optional.
-	Version [sha256.Size]byte
+	// Current returns why a chart that was read now must not be used with Values; nil if it may. Optional.
 	Current func() error
 }
 
@@ -47,7 +46,7 @@ type Module struct {
 func (m Module) Shows(path string) string { return m.chart().Shows(path) }
 
 func (m Module) chart() charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown, Version: m.Version, Current: m.Current}
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown, Files: m.Files, Current: m.Current}
 }
 
 // Action is what an Apply did.

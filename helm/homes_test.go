@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -47,12 +46,9 @@ func TestNamespaceOfModule(t *testing.T) {
 	if p, err := f.client.Plan(f.Context(), m); err != nil || p.Action != Installed || len(p.Changes) != 2 {
 		t.Errorf("plan: %+v, %v", p, err)
 	}
-	outcome := f.apply(m, Installed, 1)
+	f.apply(m, Installed, 1)
 	if !f.hasConfigMap(m.Namespace) || f.hasConfigMap(f.namespace) {
 		t.Error("the object is not in the namespace of the module")
-	}
-	if objects, err := f.client.Objects(f.Context(), m); err != nil || !slices.Equal(objects, outcome.Objects) {
-		t.Errorf("objects of the chart are %v, %v, and those of the release %v", objects, err, outcome.Objects)
 	}
 	f.restart()
 	f.wantReleases("web")

@@ -194,25 +194,6 @@ func (c *Client) look(ctx context.Context, m Module) (*home, *operation, error) 
 	return home, op, err
 }
 
-// Objects are those of the chart of a module with its values, without hooks (H14), as News reports
-// them. It changes nothing. Objects of a kind that the API server does not serve keep the namespace
-// in the manifest.
-func (c *Client) Objects(ctx context.Context, m Module) ([]Object, error) {
-	home, op, err := c.look(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	_, manifest, err := home.template(ctx, op, &m)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Object, len(manifest.objects))
-	for i, o := range manifest.objects {
-		all[i], _, _ = home.resolve(o)
-	}
-	return all, nil
-}
-
 // document parses what a template has printed. Of a text that cannot be parsed as a whole, it has
 // no objects.
 func document(source, text string) Document {

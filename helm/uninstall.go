@@ -25,8 +25,7 @@ func (c *Client) Uninstall(ctx context.Context, m Module) (existed bool, err err
 
 // Purge is Uninstall for a release whose module is gone (E10, G7). No person asked for it, so it
 // does less: a release that is not ours (P2) counts as missing, the Helm hooks of the chart do not
-// run, objects that hold data stay, and while a module claims an object of the release, it is an
-// error (P1).
+// run, and objects that hold data stay (P1).
 func (c *Client) Purge(ctx context.Context, name string, how Purging) (existed bool, err error) {
 	return c.remove(ctx, removal{Module{Name: name}, &how})
 }
@@ -41,8 +40,7 @@ func (c *Client) remove(ctx context.Context, how removal) (existed bool, err err
 
 // Purging is what a Purge may do.
 type Purging struct {
-	Data    bool    // delete objects that hold data, too: a person has allowed the purge
-	Claimed Claimed // nil: no module claims an object
+	Data bool // delete objects that hold data, too: a person has allowed the purge
 }
 
 // removal is what remove removes, and how.
@@ -83,11 +81,6 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	}
 	if err := op.dropCorrupted(s); err != nil {
 		return false, err
-	}
-	if op.purge {
-		if err := op.unclaimed(s, how.purge.Claimed); err != nil {
-			return false, err
-		}
 	}
 	err = op.uninstall(s, how.Module)
 	// From here on objects are missing because of us: News must not report them, and an Apply that

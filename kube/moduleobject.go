@@ -260,7 +260,7 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	denials := 0
 	spec := Spec{
 		APIVersion: of.apiVersion(), Kind: of.name, Namespaces: []string{m.namespace}, known: of, loud: true, KeepObjects: true,
-		failed: func(err error) {
+		Failed: func(err error) {
 			// A client without the right to use a kind is refused even when there is no such kind.
 			if apierrors.IsForbidden(err) {
 				if denials++; denials < maxDenials {

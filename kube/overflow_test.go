@@ -15,7 +15,7 @@ func TestWatchThatIsTooLarge(t *testing.T) {
 	watcher := world.watcher()
 	limited := func(spec Spec) (Spec, chan struct{}) {
 		overflowed := make(chan struct{}, 2)
-		spec.Limit, spec.Overflowed = 2000, func() { overflowed <- struct{}{} }
+		spec.Limit, spec.Failed = 2000, func(error) { overflowed <- struct{}{} }
 		return spec, overflowed
 	}
 	wantsNothing := func(l *listener) {

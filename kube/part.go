@@ -445,7 +445,7 @@ func (w *Watch) awaitKind(ctx context.Context) {
 // followNamespaces keeps a Watch on the namespaces that the Watch covers. It comes before the kind is found: then
 // the parts are adjusted, whatever that Watch has called before. It ends with ctx.
 func (w *Watch) followNamespaces(ctx context.Context) {
-	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.spec.NamespaceLabels, Filter: nothing}
+	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.spec.NamespaceLabels, Filter: nothing, Failed: w.spec.Failed}
 	adjust := func() { w.adjust(ctx) }
 	namespaces, _ := w.watcher.Watch(ctx, spec, func(Change) { adjust() }, adjust) // the selector was checked before
 	w.mu.Lock()
@@ -466,7 +466,7 @@ func (w *Watch) kindGone(err error) {
 	first := w.problem == nil
 	w.kind, w.problem = nil, err
 	w.mu.Unlock()
-	if first && w.spec.failed == nil {
+	if first && !w.spec.loud {
 		w.watcher.log.Warn("waiting for a kind", "kind", kindLabel(w.spec.APIVersion, w.spec.Kind), "err", err)
 	}
 	w.removeParts()

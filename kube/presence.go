@@ -131,7 +131,7 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	}
 	k := &presentKind{presence: p, mapping: m, ready: make(chan struct{}), ended: p.ctx.Done()}
 	spec := Spec{
-		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Labels: p.labels, Filter: k.filter, loud: true, metadata: true, failed: k.failed,
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Labels: p.labels, Filter: k.filter, loud: true, metadata: true, Failed: k.failed,
 		known: kind{resource: m.Resource, name: gvk.Kind, namespaced: m.Scope == nil || m.Scope.Name() == meta.RESTScopeNameNamespace, watchable: true},
 	}
 	k.watch, _ = p.client.watcher.Watch(p.ctx, spec, k.changed, k.listed) // nothing is wrong with the spec

@@ -181,7 +181,7 @@ type Watch struct {
 	whole      bool     // all parts are listed, and the last word of that is on its way
 	stopped    bool     // nothing is queued any more
 	seq        uint64   // of the last change
-	queue      []func() // calls of notify, synced, Overflowed and failed that are due, in order; Limit bounds what they come from
+	queue      []func() // calls of notify, synced and Failed that are due, in order; Limit bounds what they come from
 	bytes      int      // that the entries of all parts take
 	overflowed bool     // that was too much: nothing is kept any more
 	failures   uint64   // of the filter
@@ -367,15 +367,17 @@ func (w *Watch) overflow() {
 	for _, p := range w.parts {
 		p.entries = nil
 	}
-	if w.spec.Overflowed != nil {
-		w.enqueue(w.spec.Overflowed)
-	}
+	w.report(w.tooLarge())
+}
+
+func (w *Watch) tooLarge() error {
+	return fmt.Errorf("its objects take more than %d bytes", w.spec.Limit)
 }
 
 // report queues a failure, if anybody wants to know. Called with w.mu.
 func (w *Watch) report(err error) {
-	if w.spec.failed != nil && !w.stopped {
-		w.enqueue(func() { w.spec.failed(err) })
+	if w.spec.Failed != nil && !w.stopped {
+		w.enqueue(func() { w.spec.Failed(err) })
 	}
 }
 
@@ -458,9 +460,12 @@ type Spec struct {
 
 	// Limit is how many bytes the Watch may keep, with an overhead for each object;
 	// 0 means any number. A Watch that would keep more forgets all, keeps nothing
-	// from then on, and calls Overflowed once, in order with notify and synced.
-	Limit      int
-	Overflowed func()
+	// from then on, and calls Failed.
+	Limit int
+
+	// Failed is called in order with notify and synced, when the State is another one: a request has failed, there is no
+	// such kind, or the objects exceed the Limit. It may be nil.
+	Failed func(error)
 
 	// Filter makes the filter result of an object (C37); nil: none. It is
 	// called from several goroutines and must not change the object. The
@@ -468,10 +473,9 @@ type Spec struct {
 	Filter func(object map[string]any) (json.RawMessage, error)
 
 	// These are for what the operator watches itself.
-	known    kind        // where the objects are, before discovery is asked; the zero value: it is asked
-	metadata bool        // nothing else of the objects is read
-	loud     bool        // objects of the first list are notified like those that come later, before synced
-	failed   func(error) // called in order with notify: a request has failed, or there is no such kind (errNoKind)
+	known    kind // where the objects are, before discovery is asked; the zero value: it is asked
+	metadata bool // nothing else of the objects is read
+	loud     bool // objects of the first list are notified like those that come later, before synced
 }
 
 // Object is a watched object: what of it is kept (C35).
@@ -673,7 +677,7 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	state.Incomplete = !complete && !gone
 	if w.overflowed {
 		state.Phase = TooLarge
-		state.Message = fmt.Sprintf("its objects take more than %d bytes", w.spec.Limit)
+		state.Message = w.tooLarge().Error()
 	}
 	return state, sources, w.namespaces
 }

@@ -26,8 +26,6 @@ type SetModule struct {
 	Want Want
 	// Maintenance is the mode, empty for none (H15).
 	Maintenance string
-	// CRDsDue: its first run begins with its CRDs, which the discovery could not install.
-	CRDsDue bool
 }
 
 // Want is what is wanted of a module.

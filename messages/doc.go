@@ -70,9 +70,6 @@
 //
 //	objectChanged        kube              monitors
 //	watchSynced          kube              monitors
-//	watchOverflowed      kube              monitors
-//	lookAgain            timer             monitors
-//	watchAgain           timer             monitors
 //
 //	healDue              timer             healer
 //

@@ -10,7 +10,6 @@ import (
 // the hook are complete.
 type SynchronizeLater struct {
 	Owner string
-	Queue string
 	Hook  hooks.Hook
 	Work  SynchronizeHook
 }
@@ -33,12 +32,12 @@ type Synchronization struct {
 	Bindings []BindingKey
 }
 
-// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Shown is
-// what it has shown: the later events of these bindings go through, also those that were held (C40).
+// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Seen has the last
+// change of each of its bindings that it has shown: the later events go through, also those that were held (C40).
 type SynchronizationEnded struct {
 	Owner string
 	Synchronization
-	Shown []Shown
+	Seen []uint64
 }
 
 // Snapshots are the objects of a hook's kubernetes bindings, in their order.
@@ -53,17 +52,7 @@ type Snapshots struct {
 type BindingSnapshot struct {
 	Name    string
 	Objects []hooks.Object
-	// Seq is the last change that Objects contains. Each instance of a watch counts its own changes.
-	Seq, Instance uint64
-}
-
-// Shown is the snapshot of a binding that a hook was shown.
-type Shown struct {
-	Watch WatchKey
-	// Instance is that of the watch. A watch that was filled again meanwhile
-	// has another one, and has to be shown first.
-	Instance uint64
-	Seen     uint64 // the last change that was part of it
+	Seq     uint64 // the last change that Objects contains
 }
 
 // Unwatch stops the watches of an owner.

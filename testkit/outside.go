@@ -107,7 +107,7 @@ type crds struct {
 }
 
 // EnsureCRDs implements actors.CRDs.
-func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (err error) {
 	for _, m := range modules {
 		if _, absent := os.Stat(filepath.Join(m.Dir, "crds")); absent == nil {
 			c.Trace.Add("CRDs of %s", filepath.Base(m.Dir))
@@ -115,7 +115,7 @@ func (c crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written ma
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	return c.CRDs.EnsureCRDs(ctx, modules)
 }

@@ -200,7 +200,7 @@ func WithKeys(before map[string]string, set map[string]*string) map[string]strin
 
 // ChartModule is a module as package charts gets it.
 func ChartModule(m addons.Module) charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Version: m.Version()}
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Files: m.Files()}
 }
 
 // Hookless reports whether no hook can change the section with a key.

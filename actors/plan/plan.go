@@ -223,7 +223,7 @@ func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
 // HelmModule is a module as package helm gets it, with its merged values.
 func HelmModule(m addons.Module, merged map[string]any) helm.Module {
 	return helm.Module{
-		Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Version: m.Version(), Namespace: m.File.Namespace, Values: merged,
+		Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Files: m.Files(), Namespace: m.File.Namespace, Values: merged,
 	}
 }
 

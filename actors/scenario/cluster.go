@@ -197,8 +197,6 @@ func (c *Cluster) Delete(r Reference) error {
 // WatchObjects is the Watch of actors.World. Everything that a watch reports after its first list
 // goes through deliver, so that a script can hold it back without a change of its order.
 func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
-	overflowed := spec.Overflowed
-	spec.Overflowed = func() { c.Deliver(overflowed) }
 	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.Deliver(func() { notify(change) }) }, synced)
 }
 

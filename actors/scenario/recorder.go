@@ -267,15 +267,9 @@ func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) 
 }
 
 // EnsureCRDs implements actors.CRDs. While it waits for a kind to be served, it makes no requests.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (err error) {
 	defer r.action()()
 	return r.CRDs.EnsureCRDs(ctx, modules)
-}
-
-// EnsureSubcharts implements actors.CRDs.
-func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
-	defer r.action()()
-	return r.CRDs.EnsureSubcharts(ctx, m)
 }
 
 // takeRuns are the runs since it was called last.

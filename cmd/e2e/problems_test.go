@@ -35,11 +35,12 @@ a script without its x bit
 	double := `module "dns" in 020-dns is ignored: 010-dns`
 	o.ask("why dns", "problem: "+double)
 	missing := "hook 030-watch/hooks/h.sh: binding absent: waiting for absent.example.com/v1/NeverThere"
-	enabled, unused := "030-watch/enabled is not executable", "030-watch/hooks/forgotten.sh is not executable"
-	o.ask("why watch", "problem: "+missing, "problem: "+enabled, "problem: "+unused)
-	o.ask("module list", `module "dns" in `, "(and 2 more: addon-operator why watch)")
+	o.expect("WARN", "a file looks like a hook and is none", "030-watch/hooks/forgotten.sh is not executable")
+	o.ask("why watch", "problem: "+missing, "problem: 030-watch/enabled is not executable")
+	o.ask("module list", `module "dns" in `, "(and 1 more: addon-operator why watch)")
+	o.ask("hook list", "binding absent: waiting for absent.example.com")
 	_, page := get(o.public + "/")
-	expectAll(t, page, missing, "its files have 2 problems")
+	expectAll(t, page, missing, "its files have 1 problem")
 	_, page = get("http://" + o.debug + "/")
 	expectAll(t, page, missing, "is ignored")
 	h.awaitEvent("Warning ModuleProblem: module dns: ")

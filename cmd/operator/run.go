@@ -275,7 +275,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	return actors.World{
 		Services: actors.Services{
 			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: patches, JQLibrary: c.JQDirs(),
-			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
+			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		Drift: c.Drift, DriftPeriod: replica.limits.DriftPeriod,

@@ -56,9 +56,9 @@ type Module struct {
 	Dir  string // of the module; its chart is in Root
 	// Shown is Dir as messages name it; empty for Dir itself.
 	Shown string
-	// Version is a checksum of the files that the values of the module come from. The chart is that of this version: as
-	// it was used last, or as it is on disk, if Current allows that. Zero: as it is on disk.
-	Version [sha256.Size]byte
+	// Files is the checksum of the files that the values of the module come from. The chart is that of these: as
+	// it was used last, or as it is on disk, if Current allows that. Empty: as it is on disk.
+	Files string
 	// Current returns why a chart that was read now must not be used with the values of the module; nil
 	// if it may. Optional.
 	Current func() error
@@ -164,13 +164,11 @@ type Cache struct {
 	used   map[string]versioned // those of them that were current last (Module.Current)
 }
 
-// versioned is a chart with the Version of the module that it was used with.
+// versioned is a chart with the Files of the module that it was used with.
 type versioned struct {
-	version [sha256.Size]byte
-	chart   *Chart
+	files string
+	chart *Chart
 }
-
-var unversioned [sha256.Size]byte
 
 // key is the module, which may get another directory.
 func (m Module) key() string { return cmp.Or(m.Name, m.Dir) }
@@ -189,7 +187,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	known := c.loaded[m.key()]
 	used := c.used[m.key()]
 	c.mu.Unlock()
-	if used.chart != nil && used.version == m.Version && m.Version != unversioned && used.chart.module.Dir == m.Dir {
+	if used.chart != nil && used.files == m.Files && m.Files != "" && used.chart.module.Dir == m.Dir {
 		return used.chart, nil
 	}
 	fresh, err := load(m, known)
@@ -206,7 +204,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	}
 	c.loaded[m.key()] = fresh
 	if m.Current != nil {
-		c.used[m.key()] = versioned{m.Version, fresh}
+		c.used[m.key()] = versioned{m.Files, fresh}
 	}
 	return fresh, nil
 }

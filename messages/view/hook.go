@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -85,8 +84,6 @@ type RunningHook struct {
 	Hook    string    `json:"hook"`
 	Binding string    `json:"binding,omitempty"`
 	Began   time.Time `json:"began"`
-	// Limit is when it is ended, as text; empty for never.
-	Limit string `json:"limit,omitempty"`
 }
 
 // Hangs reports whether it has been running for too long.
@@ -94,9 +91,7 @@ func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 
 // String implements fmt.Stringer. The time is absolute: the text is the same as long as the hook runs.
 func (r RunningHook) String() string {
-	began := r.Began.Local().Format(time.TimeOnly)
-	limit := cmp.Or(r.Limit, "none")
-	return fmt.Sprintf("hook %s hangs: it has been running since %s (time limit: %s)", r.Hook, began, limit)
+	return fmt.Sprintf("hook %s hangs: it has been running since %s", r.Hook, r.Began.Local().Format(time.TimeOnly))
 }
 
 // Snapshot is that of one binding: the objects as its hook gets them.
