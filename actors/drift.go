@@ -97,7 +97,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 		},
 		Failed: func(at supervisor.Attempt) {
 			m.drift.failed = at.Err.Error()
-			m.log.Warn("the objects of the module cannot be compared with its chart, will retry", "err", at.Err, "in", m.driftPeriod())
+			m.log.Warn("objects of the module cannot be compared with its chart, will retry", "err", at.Err, "in", m.driftPeriod())
 		},
 	})
 }
@@ -144,8 +144,8 @@ func (m *module) driftCorrected() {
 
 // driftShown is what pages show of the last check.
 func (m *module) driftShown() func(secrets bool) messages.Drift {
-	found := m.drift.found
-	drift := messages.Drift{Mode: cmp.Or(m.program.Drift, messages.DriftOff), Checked: m.drift.checked, Error: m.drift.failed}
+	found, drift := m.drift.found, messages.Drift{Checked: m.drift.checked, Error: m.drift.failed}
+	drift.Mode = cmp.Or(m.program.Drift, messages.DriftOff)
 	hider := m.program.Secrets.Hider
 	return func(secrets bool) messages.Drift {
 		shown := drift // several pages may ask at the same time

@@ -38,8 +38,9 @@ type Metrics struct {
 	operations                                          *prometheus.HistogramVec
 	runFailed, deleteFailed, Redeployed, DriftCorrected *prometheus.CounterVec
 	oldRunFailed                                        prometheus.Counter
-	// Of hooks: of modules, and global ones. The old names, which the first generations of dashboards know, are those of sums
-	// over both (X11). They are counted together with the vectors: a sum over the series would fall when a module is forgotten.
+	// Of hooks: of modules, and global ones. The old names, which the first generations of dashboards know, are those of
+	// sums over both (X11). They are counted together with the vectors: a sum over the series would fall when a module
+	// is forgotten.
 	moduleHooks, globalHooks      hookRuns
 	oldHookFailed, oldHookAllowed prometheus.Counter
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
@@ -293,8 +294,8 @@ func (m *Metrics) TaskStarted(t messages.Task) {
 }
 
 // live are metrics that are made at the moment of a scrape, from what actors publish about
-// themselves: they need not be kept up to date, and what is gone has no series. A scrape runs in its own goroutine, several
-// at the same time, so it must not ask an actor: one that is busy would hold up the page.
+// themselves: they need not be kept up to date, and what is gone has no series. A scrape runs in its own goroutine,
+// several at the same time, so it must not ask an actor: one that is busy would hold up the page.
 //
 // A counter among them must be one in its source, too: Prometheus takes a number that falls for a
 // restart.

@@ -50,8 +50,8 @@ func newReports(m *Metrics) *hookReports {
 }
 
 // Check refuses what could not be shown together with what exists: a run whose metrics are refused
-// has no effect at all (X27). It reserves nothing. Of two hooks that introduce one name with different types at the same
-// moment, both may pass; the registry leaves out the series of one of them, and the next run of a hook is refused.
+// has no effect at all (X27). It reserves nothing. Of two hooks that introduce one name with different types at the
+// same moment, both may pass; the registry leaves out the series of one of them, and the next run of a hook is refused.
 func (r *hookReports) Check(written []hooks.Metric) error {
 	if len(written) == 0 {
 		return nil
@@ -101,9 +101,9 @@ func (r *hookReports) conflict(m hooks.Metric, known map[string]hooks.MetricActi
 	return nil
 }
 
-// Add shows what one run of a hook wrote. Groups that the run mentions are emptied first: series that it does not report
-// again vanish, its counters begin at zero, and there is room for new series. Groups belong to the hook (I7). The limit
-// never takes away what is shown: only values for new series, or more buckets, are dropped, and
+// Add shows what one run of a hook wrote. Groups that the run mentions are emptied first: series that it does not
+// report again vanish, its counters begin at zero, and there is room for new series. Groups belong to the hook (I7).
+// The limit never takes away what is shown: only values for new series, or more buckets, are dropped, and
 // counted; it returns how many. It is called after the result of the run was committed, so it refuses nothing.
 func (r *hookReports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
 	if len(written) == 0 {
@@ -173,12 +173,15 @@ func (who reporter) label(labels map[string]string) map[string]string {
 
 // newSeries is a series without a value. Names, labels and buckets were checked when the hook wrote them.
 func newSeries(m hooks.Metric, labels map[string]string) series {
-	s, opts := series{action: m.Action, buckets: m.Buckets}, prometheus.Opts{Name: m.Name, Help: "Reported by a hook.", ConstLabels: labels}
+	s := series{action: m.Action, buckets: m.Buckets}
+	opts := prometheus.Opts{Name: m.Name, Help: "Reported by a hook.", ConstLabels: labels}
 	switch m.Action {
 	case hooks.ActionAdd:
 		s.Metric = prometheus.NewCounter(prometheus.CounterOpts(opts))
 	case hooks.ActionObserve:
-		s.Metric = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: opts.Help, ConstLabels: labels, Buckets: m.Buckets})
+		s.Metric = prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: m.Name, Help: opts.Help, ConstLabels: labels, Buckets: m.Buckets,
+		})
 	default:
 		s.Metric = prometheus.NewGauge(prometheus.GaugeOpts(opts))
 	}

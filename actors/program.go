@@ -364,7 +364,8 @@ type Secrets struct {
 	known map[string][]string // by who knows them: those in force, and then what they have replaced
 }
 
-// maxPast bounds how many texts of a source are remembered that were replaced: a release or an error may still have them.
+// maxPast bounds how many texts of a source are remembered that were replaced: a release or an error may still have
+// them.
 const maxPast = 100
 
 // Know replaces the texts of one source.

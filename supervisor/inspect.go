@@ -103,8 +103,8 @@ func (p *probe) InvokeUserMessage(message any) {
 	p.handles(nil)
 }
 
-// InvokeSystemMessage implements actor.MessageInvoker. The library does not report that it has removed an actor, so that
-// is checked after each of these messages, which may lead to it.
+// InvokeSystemMessage implements actor.MessageInvoker. The library does not report that it has removed an actor, so
+// that is checked after each of these messages, which may lead to it.
 func (p *probe) InvokeSystemMessage(message any) {
 	p.handles(message)
 	p.next.InvokeSystemMessage(message)

@@ -322,7 +322,8 @@ func (w *worker) work() (result any, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("bug: %v", reason)
-			w.run.system.Inspector.log.Error("a task panicked; please report this", "actor", w.run.self.Id, "err", err, "stack", string(debug.Stack()))
+			log := w.run.system.Inspector.log.With("actor", w.run.self.Id, "err", err)
+			log.Error("a task panicked; please report this", "stack", string(debug.Stack()))
 		}
 	}()
 	attempt := w.run

@@ -94,7 +94,8 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(producer, actor.WithMailbox(s.Inspector.mailbox), actor.WithDispatcher(concurrent{s.dispatcher}))
+	dispatcher := actor.WithDispatcher(concurrent{s.dispatcher})
+	return actor.PropsFromProducer(producer, actor.WithMailbox(s.Inspector.mailbox), dispatcher)
 }
 
 // concurrent runs the blocking part of runs in goroutines, but does not start them in the middle of
@@ -164,8 +165,8 @@ func (a *answers) SendUserMessage(_ *actor.PID, message any) {
 func (a *answers) SendSystemMessage(*actor.PID, any) {}
 func (a *answers) Stop(*actor.PID)                   {}
 
-// Wait blocks until the actor has terminated, or until ctx is done. The library answers a Watch with Terminated as soon as
-// the actor has begun to stop, while its children may go on for minutes.
+// Wait blocks until the actor has terminated, or until ctx is done. The library answers a Watch with Terminated as soon
+// as the actor has begun to stop, while its children may go on for minutes.
 func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
 	p := s.Inspector.probe(pid.Id)
 	if p == nil {
