@@ -412,6 +412,15 @@ func (b *boot) readSecret(ctx context.Context) (content kube.ConfigMap, err erro
 	return content, err
 }
 
+// readLastValid reads what was kept. What is another client's stays so.
+func (b *boot) readLastValid(ctx context.Context) (*kube.LastValid, error) {
+	kept, err := b.LastValid.Read(ctx)
+	if errors.Is(err, kube.ErrNotLastValid) {
+		err = backoff.Permanent(err)
+	}
+	return kept, err
+}
+
 // waitFor reads what the start needs, again and again until the API server gives it, or ctx ends: the operator may be
 // started before the API server.
 func waitFor[T any](ctx context.Context, b *boot, what string, read func(context.Context) (T, error)) (T, error) {
@@ -434,13 +443,7 @@ func (b *boot) useValid(ctx context.Context) error {
 	if b.LastValid == nil || refused == nil && !noConfigMap && !noSecret {
 		return refused
 	}
-	kept, err := waitFor(ctx, b, b.LastValid.String(), func(ctx context.Context) (*kube.LastValid, error) {
-		kept, err := b.LastValid.Read(ctx)
-		if errors.Is(err, kube.ErrNotLastValid) {
-			err = backoff.Permanent(err)
-		}
-		return kept, err
-	})
+	kept, err := waitFor(ctx, b, b.LastValid.String(), b.readLastValid)
 	switch {
 	case err != nil:
 		return errors.Join(refused, fmt.Errorf("it is unknown which values were the last valid ones: %w", err))

@@ -31,8 +31,8 @@ type overall struct {
 	HeldPurge      *view.HeldPurge    `json:"heldPurge,omitempty"`
 	GlobalProblems []string           `json:"globalProblems,omitempty"`
 	ValuesWarnings []string           `json:"valuesWarnings,omitempty"` // of the ConfigMap and the Secret with values
-	Leadership     *view.Leadership   `json:"leadership,omitempty"`  // nil: there is no election
-	Config         *view.ConfigStatus `json:"config,omitempty"`      // nil: it is not refused
+	Leadership     *view.Leadership   `json:"leadership,omitempty"`     // nil: there is no election
+	Config         *view.ConfigStatus `json:"config,omitempty"`         // nil: it is not refused
 	Queues         *queueDump         `json:"queues,omitempty"`
 
 	tree []*supervisor.Node

@@ -128,7 +128,7 @@ func (s Schemas) Change(before, after values.Document) (keys []string, change me
 			where = "ConfigMap"
 		}
 	}
-	if switches := append(flags, modes...); len(switches) > 0 {
+	if switches := slices.Concat(flags, modes); len(switches) > 0 {
 		keys, paths, where = append(keys, switches...), append(paths, switches...), "ConfigMap"
 	}
 	change.Cause = messages.Cause{Activation: messages.ByConfigMap, Detail: messages.Few(3, paths) + " in " + where}

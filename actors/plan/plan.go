@@ -82,7 +82,7 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	p := &planner{Known: known, Request: request}
 	doc, err := p.propose()
 	if err != nil {
-		return Plan{Refused: err.Error(), Modules: []Module{}}, nil
+		return Plan{Refused: err.Error(), Modules: []Module{}}, nil //nolint:nilerr // the plan says it
 	}
 	if p.unknown(messages.GlobalHooks, values.GlobalKey) {
 		p.Notes = append(p.Notes, "global hooks were not run: values and flags that they would set are unknown")
@@ -333,7 +333,11 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	rendered := Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
+	var now []map[string]any
 	for _, d := range documents {
+		if !d.Hook {
+			now = append(now, d.Objects...)
+		}
 		fmt.Fprintf(&text, "---\n# Source: %s\n", d.Source)
 		switch {
 		case d.Err != nil && !request.Broken:
@@ -364,12 +368,6 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	deployed, revision, err := renderer.Deployed(ctx, m.Name, request.Since)
 	if err != nil {
 		return rendered, fmt.Errorf("the deployed release: %w", err)
-	}
-	var now []map[string]any
-	for _, d := range documents {
-		if !d.Hook {
-			now = append(now, d.Objects...)
-		}
 	}
 	mask := hider.Object
 	if request.Secrets {
