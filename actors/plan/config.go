@@ -118,10 +118,7 @@ func (s Schemas) Change(before, after values.Document) (keys []string, change me
 			change.Modules = append(change.Modules, values.NameOf(key))
 		}
 		found := s.Section(key, after).Diff(s.Section(key, before))
-		for _, c := range found {
-			paths = append(paths, c.Path)
-		}
-		if len(found) == 0 {
+		if paths = append(paths, found...); len(found) == 0 {
 			paths = append(paths, key)
 		}
 		if inConfigMap {
