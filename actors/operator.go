@@ -406,7 +406,7 @@ func (b *boot) readSecret(ctx context.Context) (content kube.ConfigMap, err erro
 	}
 	content, err = b.Secret.Read(ctx)
 	if b.secretOff = errors.Is(err, kube.ErrForbidden); b.secretOff {
-		b.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+		b.Log.Warn("values from a Secret are not used: it may not be read; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
 		return content, nil
 	}
 	return content, err
