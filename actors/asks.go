@@ -2,16 +2,12 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
-	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -154,22 +150,15 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 	for _, m := range tree.Modules {
 		known.Running[m.Name] = known.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && plan.SwitchedOn(m, nil, before.Flags).Enabled
 	}
-	if w.Secret != nil {
-		secret, err := w.Secret.Read(ctx)
-		if err != nil && !errors.Is(err, kube.ErrForbidden) {
-			return plan.Plan{}, fmt.Errorf("read the Secret with values: %w", err)
-		}
-		known.Secret = secret.Data
-	}
-	if w.ModuleObjects != nil {
-		known.Suspended, err = w.ModuleObjects.Suspended(ctx)
-	}
-	if apierrors.IsForbidden(err) {
-		known.Notes, err = append(known.Notes, "it is unknown whether modules are suspended: "+err.Error()), nil
+	start := &boot{World: w}
+	secret, err := start.readSecret(ctx)
+	if err == nil {
+		known.Suspended, err = start.readSuspended(ctx)
 	}
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	known.Secret = secret.Data
 	return plan.Make(ctx, known, request)
 }
 

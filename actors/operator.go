@@ -395,10 +395,19 @@ func (b *boot) readSecret(ctx context.Context) (content kube.ConfigMap, err erro
 	}
 	content, err = b.Secret.Read(ctx)
 	if b.secretOff = errors.Is(err, kube.ErrForbidden); b.secretOff {
-		b.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+		b.Log.Warn("values from a Secret are not used: it may not be read; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
 		return content, nil
 	}
 	return content, err
+}
+
+// readLastValid reads what was kept. What is another client's stays so.
+func (b *boot) readLastValid(ctx context.Context) (*kube.LastValid, error) {
+	kept, err := b.LastValid.Read(ctx)
+	if errors.Is(err, kube.ErrNotLastValid) {
+		err = backoff.Permanent(err)
+	}
+	return kept, err
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it, or ctx ends: the operator may be
@@ -423,13 +432,7 @@ func (b *boot) useValid(ctx context.Context) error {
 	if b.LastValid == nil || refused == nil && !noConfigMap && !noSecret {
 		return refused
 	}
-	kept, err := waitFor(ctx, b, b.LastValid.String(), func(ctx context.Context) (*kube.LastValid, error) {
-		kept, err := b.LastValid.Read(ctx)
-		if errors.Is(err, kube.ErrNotLastValid) {
-			err = backoff.Permanent(err)
-		}
-		return kept, err
-	})
+	kept, err := waitFor(ctx, b, b.LastValid.String(), b.readLastValid)
 	switch {
 	case err != nil:
 		return errors.Join(refused, fmt.Errorf("it is unknown which values were the last valid ones: %w", err))

@@ -474,10 +474,7 @@ func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
 
 // changedPaths names what a hook has changed, for the chain of causes: what it has written as it was is no cause.
 func changedPaths(after, before *values.Section, flags flagChanges) string {
-	var paths []string
-	for _, change := range after.Diff(before) {
-		paths = append(paths, change.Path)
-	}
+	paths := after.Diff(before)
 	for _, flag := range slices.Concat(flags.config, flags.memory) {
 		paths = append(paths, flag.Key)
 	}

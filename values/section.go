@@ -252,22 +252,13 @@ func (s *Section) Saved(secrets bool) Patch {
 	return saved
 }
 
-// Change is a leaf whose value differs from the one before, both without what looks like a secret.
-type Change struct {
-	Path   string
-	Before any
-	After  any
-	Added  bool // there was nothing before
-	Gone   bool // there is nothing any more
-}
-
-// Diff lists the leaves that differ from an older state of the section, sorted by path. A map that
+// Diff lists the paths of the leaves that differ from an older state of the section, sorted. A map that
 // replaces a scalar is a change of each of its leaves, and of the scalar's path.
-func (s *Section) Diff(before *Section) []Change {
+func (s *Section) Diff(before *Section) []string {
 	if before.Checksum() == s.Checksum() {
 		return nil
 	}
-	changes := map[string]Change{}
+	changed := map[string]string{}
 	differs := func(path pointer, _ any) {
 		old, had := lookup(before.merged, path)
 		now, has := lookup(s.merged, path)
@@ -275,17 +266,14 @@ func (s *Section) Diff(before *Section) []Change {
 			return
 		}
 		if had != has || !reflect.DeepEqual(old, now) {
-			secret := s.Secrets().leaf(path) || before.Secrets().leaf(path)
-			changes[path.String()] = Change{
-				Path: dottedIn(s.key, s.merged, path), Before: Mask(old, secret), After: Mask(now, secret), Added: !had, Gone: !has,
-			}
+			changed[path.String()] = dottedIn(s.key, s.merged, path)
 		}
 	}
 	eachLeaf(before.merged, nil, differs)
 	eachLeaf(s.merged, nil, differs)
-	var sorted []Change
-	for _, path := range sortedKeys(changes) {
-		sorted = append(sorted, changes[path])
+	var sorted []string
+	for _, path := range sortedKeys(changed) {
+		sorted = append(sorted, changed[path])
 	}
 	return sorted
 }

@@ -118,17 +118,14 @@ func (s Schemas) Change(before, after values.Document) (keys []string, change me
 			change.Modules = append(change.Modules, values.NameOf(key))
 		}
 		found := s.Section(key, after).Diff(s.Section(key, before))
-		for _, c := range found {
-			paths = append(paths, c.Path)
-		}
-		if len(found) == 0 {
+		if paths = append(paths, found...); len(found) == 0 {
 			paths = append(paths, key)
 		}
 		if inConfigMap {
 			where = "ConfigMap"
 		}
 	}
-	if switches := append(flags, modes...); len(switches) > 0 {
+	if switches := slices.Concat(flags, modes); len(switches) > 0 {
 		keys, paths, where = append(keys, switches...), append(paths, switches...), "ConfigMap"
 	}
 	change.Cause = messages.Cause{Activation: messages.ByConfigMap, Detail: messages.Few(3, paths) + " in " + where}

@@ -82,7 +82,7 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	p := &planner{Known: known, Request: request}
 	doc, err := p.propose()
 	if err != nil {
-		return Plan{Refused: err.Error(), Modules: []Module{}}, nil
+		return Plan{Refused: err.Error(), Modules: []Module{}}, nil //nolint:nilerr // the plan says it
 	}
 	if p.unknown(messages.GlobalHooks, values.GlobalKey) {
 		p.Notes = append(p.Notes, "global hooks were not run: values and flags that they would set are unknown")
@@ -187,37 +187,50 @@ const butSuspended = ", but suspended"
 // complete adds to a step what Helm would do. It runs in parallel for several steps, so it writes
 // to its step only. Errors become a text of the step.
 func (p *planner) complete(ctx context.Context, step *Module) {
-	switch step.Step {
+	var would helm.Plan
+	var err error
+	switch m := p.Reload.Tree.Module(step.Module); step.Step {
 	case StepKeep:
+		return
 	case StepStop:
-		m := *p.Reload.Tree.Module(step.Module)
-		would, err := p.Helm.PlanRemoval(ctx, HelmModule(m, p.merged(m)), nil)
-		p.describe(step, would, err)
+		would, err = p.Helm.PlanRemoval(ctx, HelmModule(*m, p.merged(*m)), nil)
 	case StepPurge:
-		would, err := p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)})
-		p.describe(step, would, err)
+		would, err = p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)})
 	default:
-		p.planRun(ctx, step, *p.Reload.Tree.Module(step.Module))
+		if !p.reachesHelm(step, *m) {
+			return
+		}
+		chart := HelmModule(*m, p.merged(*m))
+		chart.Orphaned = func(release string) (bool, error) { return p.Reload.Orphaned(release), nil }
+		would, err = p.Helm.Plan(ctx, chart)
 	}
+	p.describe(step, would, err)
 }
 
-// planRun goes the way of a run up to Helm: maintenance, CRDs, the check for Helm (D36). Hooks are
-// left out, so what they would still set is missing; the step says so.
-func (p *planner) planRun(ctx context.Context, step *Module, m addons.Module) {
+// reachesHelm goes the way of a run up to Helm: maintenance, and the checks for Helm (D36). Hooks are
+// left out, so what they would still set is missing. If a section is incomplete because
+// hooks have not run, a violation proves nothing: it is shown as unknown and not as an error.
+func (p *planner) reachesHelm(step *Module, m addons.Module) bool {
 	if Maintained(m, p.Reload.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
-		return
+		return false
 	}
 	if !charts.Exists(m.Dir) {
-		return
+		return false
 	}
-	if !p.validForHelm(step, values.GlobalKey, p.unknown(messages.GlobalHooks, values.GlobalKey)) || !p.validForHelm(step, m.Key, step.HookValues == HookValuesUnknown) {
-		return
+	for _, of := range [][2]string{{messages.GlobalHooks, values.GlobalKey}, {m.Name, m.Key}} {
+		err := p.Sections[of[1]].ValidateForHelm()
+		switch {
+		case err == nil:
+		case p.unknown(of[0], of[1]):
+			step.Unknown = p.hider.Text(err.Error())
+			return false
+		default:
+			step.Error = p.hider.Text(fmt.Sprintf("values for helm: %v", err))
+			return false
+		}
 	}
-	chart := HelmModule(m, p.merged(m))
-	chart.Orphaned = func(release string) (bool, error) { return p.Reload.Orphaned(release), nil }
-	would, err := p.Helm.Plan(ctx, chart)
-	p.describe(step, would, err)
+	return true
 }
 
 // HelmModule is a module as package helm gets it, with its merged values.
@@ -237,22 +250,6 @@ func Objects(ctx context.Context, client *helm.Client, m helm.Module) (objects [
 		}
 	}
 	return objects, err
-}
-
-// validForHelm checks a section before a chart is rendered with it. If it is incomplete because
-// hooks have not run, a violation proves nothing: it is shown as unknown and not as an error. With
-// false the step ends there, as a run would.
-func (p *planner) validForHelm(step *Module, key string, incomplete bool) bool {
-	err := p.Sections[key].ValidateForHelm()
-	switch {
-	case err == nil:
-		return true
-	case incomplete:
-		step.Unknown = p.hider.Text(err.Error())
-	default:
-		step.Error = p.hider.Text(fmt.Sprintf("values for helm: %v", err))
-	}
-	return false
 }
 
 // merged are the values of a module as Helm sees them, without the list of enabled modules (D9).
@@ -335,7 +332,11 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	rendered := Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
+	var now []map[string]any
 	for _, d := range documents {
+		if !d.Hook {
+			now = append(now, d.Objects...)
+		}
 		fmt.Fprintf(&text, "---\n# Source: %s\n", d.Source)
 		switch {
 		case d.Err != nil && !request.Broken:
@@ -366,12 +367,6 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	deployed, revision, err := renderer.Deployed(ctx, m.Name, request.Since)
 	if err != nil {
 		return rendered, fmt.Errorf("the deployed release: %w", err)
-	}
-	var now []map[string]any
-	for _, d := range documents {
-		if !d.Hook {
-			now = append(now, d.Objects...)
-		}
 	}
 	mask := hider.Object
 	if request.Secrets {

@@ -319,7 +319,7 @@ func (r Reload) holdBack(s Steps) Steps {
 			pending = append(pending, module)
 		}
 	}
-	pending = slices.DeleteFunc(pending, func(name string) bool { return r.MayDeleteData(name) })
+	pending = slices.DeleteFunc(pending, r.MayDeleteData)
 	slices.Sort(pending)
 	why, n, releases := "", len(pending), len(r.Deployed)
 	if r.Deployed[r.Ignored] {
