@@ -176,10 +176,12 @@ func (m *ModuleObjects) Suspended(ctx context.Context) (map[string]bool, error) 
 // list reads the objects.
 func (m *ModuleObjects) list(ctx context.Context) (all []moduleDocument, err error) {
 	var found struct{ Items []moduleDocument }
-	data, err := m.at(m.rest.Get()).Do(ctx).Raw()
-	if err == nil {
-		err = decodeModule(data, &found)
+	result := m.at(m.rest.Get()).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
 	}
+	data, _ := result.Raw()
+	err = decodeModule(data, &found)
 	return found.Items, err
 }
 
@@ -193,10 +195,11 @@ func (m *ModuleObjects) at(r *rest.Request, below ...string) *rest.Request {
 
 // answer sends a request, and returns the object as it is stored.
 func answer(ctx context.Context, r *rest.Request) (ModuleObject, error) {
-	data, err := r.Do(ctx).Raw()
-	if err != nil {
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil { // that of Raw lacks the words of the API server
 		return ModuleObject{}, err
 	}
+	data, _ := result.Raw()
 	return moduleObject(data)
 }
 
