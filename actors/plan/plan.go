@@ -146,9 +146,15 @@ func (p *planner) unknown(owner, key string) bool {
 // (E8). Those that are kept follow; a suspended module is kept in its place among the runs. It asks
 // nothing and does not wait; complete fills in the rest.
 func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
+	why := func(name string) string {
+		if m := p.Reload.Tree.Module(name); m != nil {
+			return p.hider.Text(verdicts[name].Why(*m))
+		}
+		return "there is no module directory"
+	}
 	plans := []Module{}
 	for _, name := range steps.Run {
-		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source}
+		plan := Module{Module: name, Step: StepRun, Why: why(name)}
 		if p.unknown(name, p.Reload.Tree.Module(name).Key) {
 			plan.HookValues = HookValuesUnknown
 		}
@@ -168,14 +174,11 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy}, {steps.Keep, StepKeep, ", but under maintenance"},
 	} {
 		for _, name := range off.names {
-			why, but := "there is no module directory", off.but
-			if v, ok := verdicts[name]; ok {
-				why = strings.TrimSuffix("disabled by "+v.Source+": "+p.hider.Text(v.Reason), ": ")
-			}
+			but := off.but
 			if off.step == StepKeep && p.Suspended[name] {
 				but = butSuspended
 			}
-			plans = append(plans, Module{Module: name, Step: off.step, Why: why + but})
+			plans = append(plans, Module{Module: name, Step: off.step, Why: why(name) + but})
 		}
 	}
 	return plans
