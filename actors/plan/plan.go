@@ -94,7 +94,8 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hider.Text(err.Error()))
 	}
-	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, WithSuspended(doc.Maintenance, p.Suspended)
+	p.Reload.Enabled, p.Reload.Verdicts = enabled, verdicts
+	p.Reload.Maintenance = WithSuspended(doc.Maintenance, p.Suspended)
 	plan := Plan{Notes: p.Notes, Modules: p.modules(p.Reload.Steps(), verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
@@ -136,8 +137,8 @@ func (p *planner) propose() (values.Document, error) {
 	return doc, nil
 }
 
-// unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It looks
-// for files only: asking them for --config would run programs.
+// unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It
+// looks for files only: asking them for --config would run programs.
 func (p *planner) unknown(owner, key string) bool {
 	return !p.HooksRan[owner] && !Hookless(p.Reload.Tree.Global, p.Reload.Tree.Modules, key)
 }
@@ -171,7 +172,8 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 		step, but string
 	}{
 		{steps.Delete, StepStop, ""}, {steps.Purge, StepPurge, ""},
-		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy}, {steps.Keep, StepKeep, ", but under maintenance"},
+		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy},
+		{steps.Keep, StepKeep, ", but under maintenance"},
 	} {
 		for _, name := range off.names {
 			but := off.but
@@ -198,7 +200,8 @@ func (p *planner) complete(ctx context.Context, step *Module) {
 	case StepStop:
 		would, err = p.Helm.PlanRemoval(ctx, HelmModule(*m, p.merged(*m)), nil)
 	case StepPurge:
-		would, err = p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)})
+		purge := &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)}
+		would, err = p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, purge)
 	default:
 		if !p.reachesHelm(step, *m) {
 			return
@@ -320,8 +323,8 @@ type Renderer interface {
 // Render renders the chart of a module with the values in m, and compares it with the deployed
 // release, or with the revision request.Since, if that is asked. Helm hooks are rendered but not
 // compared: they are no part of the release (H14). With an error the result has what was rendered
-// until then, hidden as far as the request asks. A document that cannot be read cannot be masked, so its text is shown only
-// with request.Broken and request.Secrets together.
+// until then, hidden as far as the request asks. A document that cannot be read cannot be masked, so its text is
+// shown only with request.Broken and request.Secrets together.
 func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request RenderRequest) (Rendered, error) {
 	if !charts.Exists(m.Dir) {
 		return Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
@@ -343,7 +346,8 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 		case d.Err != nil && !request.Broken:
 			errs = append(errs, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err))
 		case d.Err != nil && !request.Secrets:
-			fmt.Fprintf(&text, "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# %v\n", d.Err)
+			const hidden = "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# %v\n"
+			fmt.Fprintf(&text, hidden, d.Err)
 		case request.Secrets:
 			text.WriteString(d.Text)
 		}

@@ -81,7 +81,8 @@ type Object struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// effect is what happens to a module, and what it counts as in the summary. What fails, or cannot be predicted, is that alone.
+// effect is what happens to a module, and what it counts as in the summary. What fails, or cannot be predicted, is
+// that alone.
 func (m Module) effect() string {
 	switch {
 	case m.Error != "":
@@ -255,9 +256,11 @@ func (t *planText) summary(p Plan) {
 	}
 	t.line("\nModules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.",
 		s[StepStart], s["upgrade"], s[StepStop], s[StepPurge], s[StepKeep], s["unchanged"])
-	t.line("Objects: %d to create, %d to change, %d to delete.", s["objectsToCreate"], s["objectsToChange"], s["objectsToDelete"])
+	t.line("Objects: %d to create, %d to change, %d to delete.",
+		s["objectsToCreate"], s["objectsToChange"], s["objectsToDelete"])
 	for _, rare := range [][2]string{
-		{"adopt", "whose release would be adopted unchanged"}, {"unknown", "whose release cannot be predicted"}, {"failing", "that would fail"},
+		{"adopt", "whose release would be adopted unchanged"}, {"unknown", "whose release cannot be predicted"},
+		{"failing", "that would fail"},
 	} {
 		if n := s[rare[0]]; n > 0 {
 			t.line("Modules %s: %d.", rare[1], n)
