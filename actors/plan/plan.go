@@ -157,7 +157,7 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 	for _, name := range steps.Run {
 		plan := Module{Module: name, Step: StepRun, Why: why(name)}
 		if p.unknown(name, p.Reload.Tree.Module(name).Key) {
-			plan.HookValues = HookValuesUnknown
+			plan.Notes = []string{"values of hooks unknown: its hooks have not run"}
 		}
 		switch {
 		case p.Suspended[name]:
@@ -285,11 +285,8 @@ func (p *planner) describe(step *Module, would helm.Plan, err error) {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
 	}
 	for _, c := range would.Changes {
-		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
+		c.Mask = p.hider.Object // c is a copy; Diff uses the mask unless secrets are shown
 		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.Secrets)}
-		if c.Verb == helm.Changed {
-			object.Fields = c.Paths()
-		}
 		step.Objects = append(step.Objects, object)
 	}
 }

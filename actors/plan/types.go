@@ -53,8 +53,6 @@ type Module struct {
 	// Reason why; both are empty without a chart.
 	Release string `json:"release,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// HookValues: values that hooks set are "unknown", because its hooks have not run.
-	HookValues string `json:"hookValues,omitempty"`
 	// Notes say what else would happen, or could not be tried.
 	Notes   []string `json:"notes,omitempty"`
 	Objects []Object `json:"objects,omitempty"`
@@ -67,16 +65,11 @@ type Module struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// HookValuesUnknown is Module.HookValues of a module whose hooks have not run.
-const HookValuesUnknown = "unknown"
-
 // Object is what would happen to one object, or how it differs from the deployed release.
 type Object struct {
 	Object string `json:"object"` // "Kind namespace/name"
 	Verb   string `json:"verb"`   // create, change, delete; in a render added, changed, removed
 	Note   string `json:"note,omitempty"`
-	// Fields are the paths that change, empty for objects that come or go.
-	Fields []string `json:"fields,omitempty"`
 	// Diff is a unified diff of the object as YAML.
 	Diff string `json:"diff,omitempty"`
 }
@@ -218,9 +211,6 @@ func (m Module) Text() string {
 		reason = fmt.Sprintf("; its release would be %s: %s", m.Release, m.Reason)
 	}
 	t.line("%s %s %s: %s%s", sign(m.Step), step, m.Module, m.Why, reason)
-	if m.HookValues == HookValuesUnknown {
-		t.line("    values of hooks unknown: its hooks have not run")
-	}
 	for _, note := range m.Notes {
 		t.line("    %s", note)
 	}
