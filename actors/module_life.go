@@ -298,10 +298,10 @@ func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 	hook := o.hooks[i]
 	switch w := j.Task.Work.(type) {
 	case messages.RunHook:
-		return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Run(w) }
+		return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Run(w) }
 	case messages.SynchronizeHook:
 		if !o.needless(hook, w) {
-			return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Synchronize(w) }
+			return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Synchronize(w) }
 		}
 	}
 	return nil

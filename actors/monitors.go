@@ -235,7 +235,7 @@ func shownObjects(objects []kube.Object) []hooks.Object {
 // publish shows the bindings. It is called after every message, so it only collects pointers and
 // small values; sorting and texts are left to those who look. Package kube lets any goroutine ask a watch for its state.
 func (m *monitors) publish(ctx actor.Context) {
-	all, waiting := make([]liveBinding, 0, len(m.watches)), len(m.runs)
+	all := make([]liveBinding, 0, len(m.watches))
 	for key, mon := range m.watches {
 		b := mon.binding
 		all = append(all, liveBinding{mon.watch, messages.BindingState{
@@ -243,8 +243,9 @@ func (m *monitors) publish(ctx actor.Context) {
 		}})
 	}
 	m.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
-		s := view.MonitorsStatus{Waiting: waiting}
-		s.Snapshots = func(owner, hook string) []view.Snapshot { return snapshotsOf(all, owner, hook) }
+		s := view.MonitorsStatus{Snapshots: func(owner, hook string) []view.Snapshot {
+			return snapshotsOf(all, owner, hook)
+		}}
 		for _, b := range all {
 			s.Bindings = append(s.Bindings, b.state())
 		}

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -39,8 +38,6 @@ func (r moduleRan) Describe() string {
 		return "left alone: the module is under maintenance"
 	case o.Action == "":
 		return "no chart"
-	case o.Held != nil:
-		return fmt.Sprintf("the upgrade from revision %d is held back: %s", o.Revision, o.Reason)
 	default:
 		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
 	}
@@ -117,7 +114,7 @@ func (j Job) startUp(run *supervisor.Run) error {
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || settled {
 				continue // another queue runs it, or it was done, or it comes later
 			}
-			if err := j.hookJob(run, hook).Synchronize(w); err != nil {
+			if err := (hookJob{j, run, hook}).Synchronize(w); err != nil {
 				return err
 			}
 		}
@@ -129,7 +126,7 @@ func (j Job) startUp(run *supervisor.Run) error {
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j Job) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
-		if err := j.hookJob(run, hook).Run(orderWork(hook, binding)); err != nil {
+		if err := (hookJob{j, run, hook}).Run(orderWork(hook, binding)); err != nil {
 			return err
 		}
 	}
@@ -170,12 +167,8 @@ func (j Job) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Known.Module, merged)
 	m.GiveUp = run.Context().Done()
-	existed, err := j.Releases.Uninstall(j.WriteContext, m)
-	if err != nil {
+	if _, err := j.Releases.Uninstall(j.WriteContext, m); err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
-	}
-	if !existed && charts.Exists(j.Known.Module.Dir) {
-		j.Log.Warn("module has no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
@@ -333,15 +326,12 @@ func (d *Definitions) Ensured(m helm.Module) bool {
 	return known == d.sum(m)
 }
 
-// sum covers the files of a module, and the definitions of the subcharts that its values enable, with names and lengths, so
-// that no two lists of files have the same.
-func (d *Definitions) sum(m helm.Module) (sum [sha256.Size]byte) {
-	all := sha256.New()
-	fmt.Fprintf(all, "%s\x00", m.Files)
+// sum covers the files of a module, and which definitions the subcharts bring that its values enable.
+func (d *Definitions) sum(m helm.Module) string {
+	sum := m.Files
 	for _, f := range d.releases.SubchartCRDs(m) {
-		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
+		sum += "\x00" + f.Name
 	}
-	all.Sum(sum[:0])
 	return sum
 }
 

@@ -317,8 +317,6 @@ func (s ConfigStatus) Notice() string {
 // MonitorsStatus is what monitors publishes about itself.
 type MonitorsStatus struct {
 	Bindings []messages.BindingState `json:"bindings"`
-	// Waiting are runs that wait for snapshots.
-	Waiting int `json:"waitingRuns"`
 	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding: whatever they have now. They
 	// have secrets.
 	Snapshots func(owner, hook string) []Snapshot `json:"-"`
@@ -335,7 +333,7 @@ func (s MonitorsStatus) String() string {
 			text += "; " + b.String()
 		}
 	}
-	return fmt.Sprintf("%s, %d complete, waiting runs: %d%s", Count(len(s.Bindings), "binding"), complete, s.Waiting, text)
+	return fmt.Sprintf("%s, %d complete%s", Count(len(s.Bindings), "binding"), complete, text)
 }
 
 // BindingProblem returns why the snapshot is not what the cluster has and what to do about it, or
