@@ -117,7 +117,7 @@ func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 		mon.watch.Stop()
 		mon.held = nil
 		mon.become(tooLarge)
-		mon.log.Error("a binding is too large: its hook does not run",
+		mon.log.Error("a binding is too large: its hook does not run until it is narrowed, or the module is suspended and resumed",
 			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked())
 	case mon.phase == filling && mon.watch.State().Whole():
 		mon.become(filled)
@@ -207,16 +207,12 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 }
 
 // blocked says why a binding that is not complete cannot become so for now: its kind is
-// missing, or the right to read it, or its snapshot is too large. Empty: a run should wait.
+// missing, or the right to read it, or its snapshot is too large. Empty: a run should wait. A kind that is gone has no
+// objects, so only one that was never there is missing. What to do about it pages say (view.BindingProblem).
 func (mon *monitor) blocked() string {
 	state := mon.watch.State()
-	switch {
-	case mon.phase == tooLarge:
-		return state.Message + "; narrow the binding with selectors, or keep less with jqFilter and " +
-			"keepFullObjectsInMemory: false; when there are fewer objects, suspend and resume the module, or restart the operator"
-	case state.Phase == kube.Forbidden:
-		return state.Message + "; grant the operator's service account this permission, 'addon-operator rbac generate' prints all permissions that it needs"
-	case state.Phase == kube.WaitingForKind && !mon.isFilled(): // once it was, it is empty: a kind that is gone has no objects
+	missing := state.Phase == kube.WaitingForKind && !mon.isFilled()
+	if missing || state.Phase == kube.Forbidden || mon.phase == tooLarge {
 		return state.Message
 	}
 	return ""

@@ -279,9 +279,6 @@ func (e *filesChanged) Error() string {
 // go together if the files that a run reads, on disk and in force, are those that the values come from.
 func (j Job) current() error {
 	known, tree := j.Known, j.Tree.Load()
-	if tree == nil {
-		return nil
-	}
 	m := tree.Module(j.Owner)
 	switch what := tree.Outdated(j.Owner); {
 	case what != "" && m != nil && m.Stale() != "":

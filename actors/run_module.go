@@ -198,7 +198,14 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Known.Module, merged)
 	m.Drifted, m.Allowed, m.GiveUp, m.Current = j.Known.Drifted, j.Known.Allowed, run.Context().Done(), j.current
-	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
+	m.Began = func(o helm.Operation) func(error) {
+		began := time.Now()
+		_, s := j.span(run, "helm "+string(o))
+		return func(err error) {
+			s.End(err)
+			j.Metrics.Operated(j.Task.Cause, o, began)
+		}
+	}
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
 		return of.Orphaned, err
@@ -241,16 +248,6 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 	}
 	run.Step("CRDs")
 	return j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
-}
-
-// operation measures a part of what Helm does.
-func (j Job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
-	began := time.Now()
-	_, s := j.span(run, "helm "+string(o))
-	return func(err error) {
-		s.End(err)
-		j.Metrics.Operated(j.Task.Cause, o, began)
-	}
 }
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A

@@ -350,7 +350,7 @@ func BindingProblem(b messages.BindingState) string {
 	case "forbidden":
 		text += "; 'addon-operator rbac generate' prints the rules that are needed"
 	case "too-large":
-		text += "; narrow the binding"
+		text += "; narrow the binding; when there are fewer objects, suspend and resume the module, or restart the operator"
 	}
 	return text
 }
