@@ -106,9 +106,10 @@ func (m *monitors) begin(
 	return mon, err
 }
 
-// watchSynced is called when a watch is complete for the first time, and each time it is complete
-// again: then runs that wait for a permission or a kind can go on. It is also called when a request fails, or there is no
-// such kind: then runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be read: its hook does not run, and no other hook waits (P5).
+// watchSynced is called when a watch is complete for the first time, and each time it is complete again: then runs that
+// wait for a permission or a kind can go on. It is also called when a request fails, or there is no such kind: then
+// runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be
+// read: its hook does not run, and no other hook waits (P5).
 func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 	switch {
 	case m.watches[mon.key] != mon || mon.phase == tooLarge:
@@ -117,7 +118,7 @@ func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 		mon.watch.Stop()
 		mon.held = nil
 		mon.become(tooLarge)
-		mon.log.Error("a binding is too large: its hook does not run until it is narrowed, or the module is suspended and resumed",
+		mon.log.Error("a binding is too large: its hook does not run until it is narrowed, or its module starts again",
 			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked())
 	case mon.phase == filling && mon.watch.State().Whole():
 		mon.become(filled)

@@ -370,19 +370,16 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	if err != nil {
 		return nil, nil, fmt.Errorf("list releases: %w", err)
 	}
-	for _, name := range all {
-		if name == s.IgnoredRelease || slices.ContainsFunc(modules, func(m addons.Module) bool { return m.Name == name }) {
-			releases = append(releases, name)
-		} else {
-			others = append(others, name)
-		}
-	}
+	others = slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		return name == s.IgnoredRelease || slices.ContainsFunc(modules, func(m addons.Module) bool { return m.Name == name })
+	})
 	ours, err := s.Releases.Ours(ctx, others)
 	if err != nil {
 		return nil, nil, fmt.Errorf("determine who installed releases: %w", err)
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(ours, name) })
-	return append(releases, ours...), others, nil
+	releases = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(others, name) })
+	return releases, others, nil
 }
 
 // mayPurge asks converge whether a release is still one to purge; it answers purgeable.
@@ -449,7 +446,8 @@ func (j Job) allRan(run *supervisor.Run) error {
 		return fmt.Errorf("list releases: %w", err)
 	}
 	for _, m := range d.Tree.Modules {
-		if !slices.Contains(d.Before, m.Name) || plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name) {
+		maintained := plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name)
+		if maintained || !slices.Contains(d.Before, m.Name) {
 			continue
 		}
 		if what := d.Tree.Outdated(m.Name); what != "" {
