@@ -139,8 +139,8 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	m.module, m.section, m.workingDir = msg.Module, msg.Section, msg.Module.Root
 }
 
-// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27) ends what it does; tasks
-// that are due meanwhile are kept, as while it is switched off.
+// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27)
+// ends what it does; tasks that are due meanwhile are kept, as while it is switched off.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.maintenance {
 		return
@@ -298,10 +298,10 @@ func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 	hook := o.hooks[i]
 	switch w := j.Task.Work.(type) {
 	case messages.RunHook:
-		return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Run(w) }
+		return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Run(w) }
 	case messages.SynchronizeHook:
 		if !o.needless(hook, w) {
-			return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Synchronize(w) }
+			return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Synchronize(w) }
 		}
 	}
 	return nil
