@@ -124,7 +124,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ModuleDeleted:
 		delete(c.Deployed, msg.Name)
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
-		c.runs.LastAttempt(ctx, msg.ID)
+		c.runs.LastAttempt(msg.ID)
 		for _, name := range c.group {
 			ctx.Send(c.program.Owner(name), msg)
 		}
@@ -386,6 +386,13 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
 		c.run(ctx, append(run, thawed...), cause)
 	}
+}
+
+// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the status is published here.
+func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, run *actor.PID,
+	stats *actor.RestartStatistics, reason, message any) {
+	c.runs.HandleFailure(system, sup, run, stats, reason, message)
+	c.publish()
 }
 
 // publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that

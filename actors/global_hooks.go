@@ -80,7 +80,7 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 		return
 	}
 	g.discard()
-	g.cancelAll(ctx)
+	g.cancelAll()
 	for _, hook := range g.hooks {
 		g.program.Metrics.ForgetHook("", hook.Name)
 	}

@@ -297,6 +297,14 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	}
 }
 
+// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in Receive, so the
+// status is published here, too.
+func (o *owner) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, run *actor.PID,
+	stats *actor.RestartStatistics, reason, message any) {
+	o.runs.HandleFailure(system, sup, run, stats, reason, message)
+	o.self.publish()
+}
+
 // receive handles the messages that all owners understand, and reports whether the message was one
 // of them. The messages of runs come first: a run that has ended must be forgotten before anything
 // else looks at it.
@@ -319,7 +327,7 @@ func (o *owner) receive(ctx actor.Context) bool {
 	case messages.RetryNow:
 		o.retryNow()
 	case messages.EndAttempts:
-		o.endAttempts(ctx, msg)
+		o.endAttempts(msg)
 	case handOver:
 		ctx.Respond(handed{Known: o.self.known()})
 	default:

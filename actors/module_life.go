@@ -54,7 +54,7 @@ func (m *module) end(ctx actor.Context) {
 	m.loading = loading{}
 	m.discard()
 	m.dropNext(ctx)
-	m.cancelAll(ctx)
+	m.cancelAll()
 }
 
 // suspend ends what runs: the module is about to be disabled. A delete goes on. A module whose

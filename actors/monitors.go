@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -97,9 +98,9 @@ func (m *monitors) begin(
 		Limit: m.program.SnapshotLimit, Failed: func(error) { looked() },
 	}
 	if b.Filter != nil {
-		spec.Filter = b.Filter.Apply
+		spec.Filter = m.program.Metrics.filter(mon)
 	}
-	changed := func(c kube.Change) { m.program.Send(self, objectChanged{mon, c}) }
+	changed := func(c kube.Change) { m.program.Send(self, objectChanged{mon, c, time.Now()}) }
 	var err error
 	mon.watch, err = m.program.Watch(m.ctx, spec, changed, looked)
 	return mon, err
@@ -150,6 +151,12 @@ type monitor struct {
 	runs map[int64]bool  // Synchronization runs that show it to the hook now
 	seen uint64          // the change (Seq) that the Synchronization run saw last, or that became an event last
 	held []objectChanged // what came while a Synchronization runs, in order
+}
+
+// labels are those of its metrics.
+func (mon *monitor) labels() []string {
+	b := mon.binding
+	return []string{messages.ModuleOf(mon.key.Owner), mon.hook.Name, b.Name, b.Queue, b.Kind}
 }
 
 // complete reports whether the snapshot is complete at this moment. It may cease to be: a
@@ -284,6 +291,7 @@ func compareBindings(a, b messages.BindingState) int {
 type objectChanged struct {
 	mon *monitor
 	kube.Change
+	arrived time.Time
 }
 
 // watchSynced notifies monitors that the list of a binding is complete, or that the watch has failed.
@@ -295,11 +303,14 @@ type watchSynced struct{ mon *monitor }
 func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := msg.mon
 	switch {
+	case m.watches[mon.key] == nil: // it was in the mailbox when the watch ended; nothing is lost
+		m.program.Metrics.missing.WithLabelValues(fmt.Sprintf("%s kubernetes[%d]", mon.hook.Name, mon.key.Binding.Index)).Inc()
 	case m.watches[mon.key] != mon: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
 		m.hold(mon, msg)
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, msg)
+		m.program.Metrics.eventSeconds.WithLabelValues(mon.labels()...).Observe(seconds(msg.arrived))
 		mon.seen = msg.Seq
 	}
 }

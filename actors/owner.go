@@ -114,21 +114,21 @@ func (o *owner) freeSlot(t *assignment) {
 }
 
 // endAttempts ends a failing task for its queue, or until its queue executes it again.
-func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
+func (o *owner) endAttempts(msg messages.EndAttempts) {
 	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
 		if t := o.tasks[id]; t.Task.InQueue() == msg.ID && !t.out {
 			t.held = msg.Hold
-			o.runs.LastAttempt(ctx, id)
+			o.runs.LastAttempt(id)
 		}
 	}
 }
 
 // cancelAll ends all tasks, those that their queue wants to hold, too.
-func (o *owner) cancelAll(ctx actor.Context) {
+func (o *owner) cancelAll() {
 	for _, t := range o.tasks {
 		t.held = false
 	}
-	o.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	o.runs.CancelAll(supervisor.ErrCancelled)
 }
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
@@ -215,7 +215,7 @@ func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 		taskEnded(ctx, a.Task, a.queue)
 	}
 	o.next = a
-	o.runs.LastAttempt(ctx, before.Task.ID)
+	o.runs.LastAttempt(before.Task.ID)
 }
 
 // startNext starts the task that waits for the release.

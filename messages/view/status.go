@@ -40,6 +40,8 @@ type QueueStatus struct {
 	Head []messages.Task `json:"-"`
 	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int `json:"triggers"`
+	// Crowded are the hooks for which many triggers wait, with their numbers.
+	Crowded map[string]int `json:"-"`
 }
 
 // ShownTasks is how many tasks pages show of a queue: more helps no reader.
