@@ -304,7 +304,8 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := msg.mon
 	switch {
 	case m.watches[mon.key] == nil: // it was in the mailbox when the watch ended; nothing is lost
-		m.program.Metrics.missing.WithLabelValues(fmt.Sprintf("%s kubernetes[%d]", mon.hook.Name, mon.key.Binding.Index)).Inc()
+		binding := fmt.Sprintf("%s kubernetes[%d]", mon.hook.Name, mon.key.Binding.Index)
+		m.program.Metrics.missing.WithLabelValues(binding).Inc()
 	case m.watches[mon.key] != mon: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
 		m.hold(mon, msg)

@@ -29,6 +29,8 @@ const (
 // runPrefix begins the names of all directories of runs.
 const runPrefix = "run-"
 
+var notInFileNames = regexp.MustCompile(`[^\w.-]`)
+
 // runDir is the directory of one run. Only the operator and the hook can read it (mode 0700 of
 // MkdirTemp), because values may hold secrets.
 type runDir struct {
@@ -40,7 +42,7 @@ type runDir struct {
 // makeRunDir makes a new directory. Its name contains that of the hook, for people who keep the
 // files (DEBUG_KEEP_TMP_FILES).
 func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
-	slug := regexp.MustCompile(`[^\w.-]`).ReplaceAllString(hook, "-")
+	slug := notInFileNames.ReplaceAllString(hook, "-")
 	// The end of a long name distinguishes hooks better than its beginning, the module.
 	if len(slug) > 100 {
 		slug = slug[len(slug)-100:]

@@ -175,7 +175,7 @@ func restConfig(o Options) (*rest.Config, error) {
 // passes the Fence, too.
 func (c *Client) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
-// watchingKey is the key of a context of requests to list and to watch; its value is whether they read metadata.
+// watchingKey is the key of a context of requests to list and to watch.
 type watchingKey struct{}
 
 // noAnswer hides from the libraries why a request to list or to watch got no answer. They would retry it for ten
@@ -191,19 +191,10 @@ type watching struct{ next http.RoundTripper }
 
 func newWatching(next http.RoundTripper) http.RoundTripper { return watching{next} }
 
-// RoundTrip implements http.RoundTripper. An API server that cannot read metadata only sends whole objects.
+// RoundTrip implements http.RoundTripper.
 func (w watching) RoundTrip(request *http.Request) (*http.Response, error) {
-	metadata, ours := request.Context().Value(watchingKey{}).(bool)
-	if metadata {
-		as := "PartialObjectMetadataList"
-		if request.URL.Query().Get("watch") != "" {
-			as = "PartialObjectMetadata"
-		}
-		request = request.Clone(request.Context()) // a transport must not change its request
-		request.Header.Set("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1,application/json")
-	}
 	response, err := w.next.RoundTrip(request)
-	if ours && err != nil {
+	if err != nil && request.Context().Value(watchingKey{}) != nil {
 		err = noAnswer{err}
 	}
 	return response, err

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -100,10 +101,63 @@ type source struct {
 
 var _ cache.TransformingStore = (*source)(nil)
 
+// api is what a source lists and watches.
+func (c *Client) api(key sourceKey) dynamic.ResourceInterface {
+	whole := c.dynamic.Resource(key.resource).Namespace(key.namespace)
+	if !key.metadata {
+		return whole
+	}
+	return metadataOnly{whole, c.metadata.Resource(key.resource).Namespace(key.namespace)}
+}
+
+// metadataOnly lists and watches metadata, as protobuf, which takes a fraction of the CPU that JSON takes. The garbage
+// collector of Kubernetes reads all kinds in this way.
+type metadataOnly struct {
+	dynamic.ResourceInterface
+
+	metadata metadata.ResourceInterface
+}
+
+// List implements dynamic.ResourceInterface.
+func (m metadataOnly) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	page, err := m.metadata.List(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetResourceVersion(page.ResourceVersion)
+	list.SetContinue(page.Continue)
+	for i := range page.Items {
+		list.Items = append(list.Items, *metadataOf(&page.Items[i]))
+	}
+	return list, nil
+}
+
+// Watch implements dynamic.ResourceInterface.
+func (m metadataOnly) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	stream, err := m.metadata.Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(stream, func(event watch.Event) (watch.Event, bool) {
+		if object, ok := event.Object.(*metav1.PartialObjectMetadata); ok {
+			event.Object = metadataOf(object)
+		}
+		return event, true
+	}), nil
+}
+
+// metadataOf is an object with its metadata alone.
+func metadataOf(object *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	object.ManagedFields = nil
+	fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&object.ObjectMeta) // it fails on no metadata
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": fields}}
+}
+
 // run reads until ctx ends.
 func (s *source) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Background())
-	ctx = context.WithValue(ctx, watchingKey{}, s.key.metadata)
+	ctx = context.WithValue(ctx, watchingKey{}, true)
 	requests := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	reflector := cache.NewReflectorWithOptions(requests, nil, s, cache.ReflectorOptions{
 		Name:            s.key.String(),

@@ -90,7 +90,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	shared := w.sources[key]
 	isNew := shared == nil
 	if isNew {
-		shared = w.newSource(key, w.client.dynamic.Resource(key.resource).Namespace(key.namespace))
+		shared = w.newSource(key, w.client.api(key))
 		w.sources[key] = shared
 	}
 	shared.holders++

@@ -178,7 +178,8 @@ func (r *Runs) succeeded(ctx actor.Context, msg succeeded) {
 
 // HandleFailure makes the owner the supervision strategy of its runs: a failed run is restarted after a pause, or
 // stopped when its failure is final. It implements actor.SupervisorStrategy.
-func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, _ any) {
 	path, id, _ := SplitRun(child.Id)
 	rec := r.runs[id]
 	failed, ok := reason.(failure)
