@@ -251,12 +251,18 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 }
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
-// kind may belong to another module, so the CRDs of all enabled modules are installed.
+// kind may belong to another module, so the CRDs of all enabled modules are installed, except of those under maintenance
+// (H15) or suspended (H27).
 func (j Job) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
 	if errors.As(cause, &refused) && refused.Kind == helm.Invalid {
-		enabled := func(m addons.Module) bool { return slices.Contains(j.Known.Enabled, m.Name) }
-		cause = errors.Join(cause, j.installCRDs(run, j.Tree.Load(), j.Known.Global, enabled))
+		d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
+		if err != nil {
+			return err
+		}
+		cause = errors.Join(cause, j.installCRDs(run, d.Tree, j.Known.Global, func(m addons.Module) bool {
+			return slices.Contains(d.Before, m.Name) && plan.Maintained(m, d.Maintenance) == ""
+		}))
 	}
 	return fmt.Errorf("helm: %w", cause)
 }
