@@ -1,12 +1,16 @@
 package actors
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/addons"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
@@ -36,6 +40,36 @@ func TestNoModulesWhileStopping(t *testing.T) {
 	got, err := spawn.Result()
 	if answer, ok := got.(sectionsAdded); err != nil || !ok || answer.Err == nil {
 		t.Errorf("modules were spawned: %v, %v", got, err)
+	}
+}
+
+// noModuleObjects may not be read when the operator starts.
+type noModuleObjects struct{ ModuleObjects }
+
+func (noModuleObjects) Suspended(context.Context) (map[string]bool, error) {
+	return map[string]bool{}, apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+}
+
+func (noModuleObjects) Watch(context.Context, func(kube.ModuleNews)) {}
+
+// H27, J15: when an operator may read objects of kind Module only later, a person can suspend modules with them.
+func TestSuspendedAfterPermission(t *testing.T) {
+	p := testProgram(nil)
+	p.World.ModuleObjects = noModuleObjects{}
+	told := make(chan messages.SuspensionChanged, 1)
+	spawnActor(t, p, convergePath, actor.ReceiveFunc(func(ctx actor.Context) {
+		if msg, ok := ctx.Message().(messages.SuspensionChanged); ok {
+			told <- msg
+		}
+	}))
+	suspended, err := (&boot{World: p.World}).readSuspended(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := spawnActor(t, p, objectsPath, newModuleObjects(t.Context(), p, suspended))
+	p.Send(pid, modulesSeen{kube.ModuleNews{Set: &kube.ModuleObject{Name: "a", Version: "1", Suspend: true}}})
+	if got := <-told; !got.Names["a"] {
+		t.Errorf("suspended are %v", got.Names)
 	}
 }
 

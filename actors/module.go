@@ -115,7 +115,7 @@ func (m *module) known() known {
 	}
 	k.Loaded, k.Started, k.Begun = m.loaded, m.started(), m.begun
 	k.Maintenance, k.Allowed, k.Drifted = m.maintenance, m.allowed, m.drifted()
-	k.Applied = m.last.Action != "" && m.last.Action != helm.Held
+	k.Applied = m.phase == view.Ready && m.last.Action != "" && m.last.Action != helm.Held
 	return k
 }
 

@@ -423,7 +423,7 @@ func (m *monitors) serve(ctx actor.Context) {
 	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool {
 		snapshots, complete := m.snapshots(r.msg)
 		if complete {
-			if snapshots.Waiting == "" {
+			if snapshots.Waiting == "" && snapshots.Err == nil {
 				m.synchronizationBegins(r.msg.Owner, r.msg.Synchronization)
 			}
 			ctx.Send(r.from, snapshots)

@@ -383,9 +383,9 @@ func (b *boot) readSuspended(ctx context.Context) (map[string]bool, error) {
 	}
 	suspended, err := b.ModuleObjects.Suspended(ctx)
 	if apierrors.IsForbidden(err) {
-		return nil, nil
+		err = nil
 	}
-	return suspended, err
+	return suspended, err // not nil: the watch adds to it
 }
 
 // readSecret reads the Secret at the start. It does not wait for the right to read: the Secret is optional, and a role

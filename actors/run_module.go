@@ -251,12 +251,18 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 }
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
-// kind may belong to another module, so the CRDs of all enabled modules are installed.
+// kind may belong to another module, so the CRDs of all enabled modules are installed, except of those under maintenance
+// (H15) or suspended (H27).
 func (j Job) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
 	if errors.As(cause, &refused) && refused.Kind == helm.Invalid {
-		enabled := func(m addons.Module) bool { return slices.Contains(j.Known.Enabled, m.Name) }
-		cause = errors.Join(cause, j.installCRDs(run, j.Tree.Load(), j.Known.Global, enabled))
+		d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
+		if err != nil {
+			return err
+		}
+		cause = errors.Join(cause, j.installCRDs(run, d.Tree, j.Known.Global, func(m addons.Module) bool {
+			return slices.Contains(d.Before, m.Name) && plan.Maintained(m, d.Maintenance) == ""
+		}))
 	}
 	return fmt.Errorf("helm: %w", cause)
 }
@@ -412,7 +418,7 @@ func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error)
 	if err != nil || !due.May {
 		return false, err
 	}
-	if err := j.allRan(run); err != nil {
+	if err := j.allRan(run, release); err != nil {
 		return false, fmt.Errorf("purge release %s: it is held back: %w", release, err)
 	}
 	run.Step("helm uninstall %s", release)
@@ -429,7 +435,7 @@ func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error)
 // allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
 // merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
 // those of others alone (P2); until then it is unknown which these are.
-func (j Job) allRan(run *supervisor.Run) error {
+func (j Job) allRan(run *supervisor.Run, release string) error {
 	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
 		return err
@@ -441,27 +447,47 @@ func (j Job) allRan(run *supervisor.Run) error {
 	if lost := d.Tree.Unreachable; len(lost) > 0 {
 		return fmt.Errorf("the link of module %s leads to nothing"+unknown, lost[0])
 	}
-	releases, err := j.Releases.Releases(run.Context())
-	if err != nil {
-		return fmt.Errorf("list releases: %w", err)
-	}
 	for _, m := range d.Tree.Modules {
-		maintained := plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name)
-		if maintained || !slices.Contains(d.Before, m.Name) {
+		if !slices.Contains(d.Before, m.Name) {
 			continue
 		}
 		if what := d.Tree.Outdated(m.Name); what != "" {
 			return &filesChanged{what}
 		}
 		got, err := supervisor.Ask[handed](run, ownerPath(m.Name), handOver{})
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if !got.Known.Applied && charts.Exists(m.Dir) {
-			return fmt.Errorf("no run of module %s has succeeded yet"+unknown, m.Name)
+		case !charts.Exists(m.Dir):
+		case plan.Maintained(m, d.Maintenance) != "":
+			if err := j.unclaimed(run, release, m, got.Known); err != nil {
+				return err
+			}
+		case !got.Known.Applied:
+			return fmt.Errorf("the last run of module %s has not succeeded"+unknown, m.Name)
 		}
 	}
 	return nil
+}
+
+// unclaimed is an error while a module that is left alone, and so takes nothing over, renders an object of a release, and
+// while that is unknown.
+func (j Job) unclaimed(run *supervisor.Run, release string, m addons.Module, known known) error {
+	merged, _ := known.Values()
+	chart, claimed := plan.HelmModule(m, merged), false
+	chart.Orphaned = func(of string) (bool, error) {
+		claimed = claimed || of == release
+		return false, nil
+	}
+	_, err := j.Plans.Plan(run.Context(), chart)
+	refused, _ := errors.AsType[*helm.Error](err)
+	switch {
+	case claimed:
+		return fmt.Errorf("module %s, which is under maintenance or suspended, renders objects of this release", m.Name)
+	case err == nil || refused != nil && refused.Kind == helm.Foreign: // of others, which is no matter here
+		return nil
+	}
+	return fmt.Errorf("it is unknown whether module %s has objects of this release: %w", m.Name, err)
 }
 
 // awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm

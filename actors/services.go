@@ -221,7 +221,7 @@ type known struct {
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
-	Applied        bool   // a run has succeeded since the module started, and no upgrade is held back
+	Applied        bool   // its last run has succeeded, and no upgrade is held back
 	Drifted        []helm.Object
 	Allowed        string // deletions that a person has allowed, as helm.Module.Allowed
 
