@@ -135,16 +135,16 @@ func (m metadataOnly) List(ctx context.Context, o metav1.ListOptions) (*unstruct
 
 // Watch implements dynamic.ResourceInterface.
 func (m metadataOnly) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	stream, err := m.metadata.Watch(ctx, o)
-	if err != nil {
-		return nil, err
+	return m.metadata.Watch(ctx, o)
+}
+
+// objectOf is an object as a watch sends it.
+func objectOf(sent any) (*unstructured.Unstructured, bool) {
+	if metadata, ok := sent.(*metav1.PartialObjectMetadata); ok {
+		return metadataOf(metadata), true
 	}
-	return watch.Filter(stream, func(event watch.Event) (watch.Event, bool) {
-		if object, ok := event.Object.(*metav1.PartialObjectMetadata); ok {
-			event.Object = metadataOf(object)
-		}
-		return event, true
-	}), nil
+	whole, ok := sent.(*unstructured.Unstructured)
+	return whole, ok
 }
 
 // metadataOf is an object with its metadata alone.
@@ -359,7 +359,7 @@ func (s *source) detach(p *part) {
 // reflector applies it to lists only; the events that follow come whole.
 func (s *source) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
-		whole, ok := object.(*unstructured.Unstructured)
+		whole, ok := objectOf(object)
 		if !ok {
 			return object, nil
 		}
@@ -417,7 +417,7 @@ func (s *source) Resync() error { return nil }
 // event filters an object for each part, and applies it to those that have had a list. The filters run
 // with the lock held: a slow one delays the source, but each part must get the events in order.
 func (s *source) event(object any, apply func(*part, update)) error {
-	whole, ok := object.(*unstructured.Unstructured)
+	whole, ok := objectOf(object)
 	if !ok {
 		return fmt.Errorf("watch %s: unexpected %T in the stream", s.key, object)
 	}
