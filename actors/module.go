@@ -170,7 +170,7 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	m.drift.number++
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = func(actor.Context) { m.runEnded() }
+	a.cancelled = m.runEnded
 	a.failed = m.countFailure
 	a.leaves, a.release = m.program.Isolate, true
 	a.begins = m.runBegins

@@ -27,7 +27,7 @@ type assignment struct {
 	begins    func(t messages.Task, first bool)
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
-	cancelled func(actor.Context)
+	cancelled func()
 	// leaves: after its first failure, or a minute, the queue continues without the task (option isolate). The run
 	// goes on with its retries.
 	leaves bool
@@ -157,7 +157,7 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 				o.dropEffects(t.Due)
 			}
 			if t.cancelled != nil && !done {
-				t.cancelled(ctx)
+				t.cancelled()
 			}
 			if delete(o.tasks, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()
