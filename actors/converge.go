@@ -59,19 +59,18 @@ type converge struct {
 	discoveredIn int
 	began        time.Time
 	cause        messages.Cause
-	// also are the other causes of the reload in progress, and comes those of the one that comes.
-	also, comes []messages.Cause
-	span        span      // of the start-up and the reload in progress
-	counts      discovery // the last one that counts
-	ready       bool      // the first converge is over
-	delayed     bool      // a delayedReload is on its way
+	span         span      // of the start-up and the reload in progress
+	counts       discovery // the last one that counts
+	ready        bool      // the first converge is over
+	delayed      bool      // a delayedReload is on its way
+	noticed      bool      // the disk has changed since the last discovery
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
 }
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
-		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, phase: created,
+		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, phase: idle,
 		Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
@@ -230,7 +229,7 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 // as by a flag, and a reload follows. If the answers are the same, the modules run whose sections have changed.
 func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []string, result any) {
 	d, _ := result.(discovery)
-	if c.discovers() {
+	if c.number == 0 || c.discoveredIn != c.number {
 		return // a reload asks them after this
 	}
 	before := c.Enabled
@@ -264,7 +263,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	if d.GlobalChanged {
 		c.exchangeGlobal(ctx, d)
 	}
-	if c.phase == overtaken { // also by exchangeGlobal, a line before
+	if c.phase == requested { // also by exchangeGlobal, a line before
 		return
 	}
 	c.decided(ctx, d.Verdicts)
@@ -329,7 +328,7 @@ func (c *converge) logSteps(s plan.Steps, gone []string) {
 // overtaken at its last step does not count: what the newer one is for has not been done yet (F10).
 // Only from here on do schedules tick (C14).
 func (c *converge) finished(ctx actor.Context, reload int) {
-	if reload != c.number || c.phase == overtaken {
+	if reload != c.number || c.phase == requested {
 		return
 	}
 	c.span.End(nil)
@@ -374,7 +373,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	// Owners have received the new values before, and try again what has failed: config sends these first.
 	c.runs.RetryNow()
 	switch {
-	case !c.phase.begun():
+	case c.number == 0:
 		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
 	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.Tree.Stale():
 		c.request(ctx, cause) // what did not fit the values may fit now
@@ -391,8 +390,13 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 // publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that
 // is due is not in force (J14).
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.heldPurge(), Problems: c.problems}
-	s.Off, s.On = c.explain()
+	s := view.ConvergeStatus{Phase: view.ConvergeReloading, Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.heldPurge(), Problems: c.problems}
+	switch s.Off, s.On = c.explain(); {
+	case c.number == 0:
+		s.Phase = view.ConvergeStarting
+	case c.phase == idle:
+		s.Phase = view.ConvergeIdle
+	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 	c.program.Changed.Note("")
 }
@@ -477,7 +481,7 @@ func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionC
 	_, reload := c.maintenanceChanged(ctx)
 	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
 	switch {
-	case !c.phase.begun(): // the first reload sees it
+	case c.number == 0: // the first reload sees it
 	case reload:
 		c.request(ctx, cause)
 	default:

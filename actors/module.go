@@ -186,7 +186,7 @@ func (m *module) runBegins(t messages.Task, first bool) {
 		m.become(view.Running)
 	}
 	if first {
-		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
+		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain()}
 	}
 }
 

@@ -80,38 +80,31 @@ func (m *module) started() bool { return m.phase == view.Running || m.phase == v
 
 // convergePhase is where 'reload all modules' is.
 //
-//	created -Started-> starting -ReloadModules-> reloading -FinishReload-> idle
-//	idle -request-> requested -ReloadModules-> reloading
-//	reloading -request-> overtaken -ReloadModules-> reloading
+//	idle -request-> requested -ReloadModules-> reloading -FinishReload-> idle
+//	reloading -request-> requested     (it starts again)
 //	reloading -request-> postponed -FinishReload-> requested     (after three in a row)
 //	postponed -ReloadModules-> reloading     (the head of the one in progress fails)
-//	postponed -files-> overtaken     (global hooks have changed)
+//	postponed -files-> requested     (global hooks have changed)
 //
-// In starting, requested, overtaken and postponed the task ReloadModules waits in the main queue, and one is enough (F9).
-// In reloading and postponed the steps of the reload are there. What is left of the steps of one that is overtaken is
-// dropped, and what has begun ends without effect (F10).
+// In requested and postponed the task ReloadModules waits in the main queue, and one is enough (F9). In reloading and
+// postponed the steps of the reload are there. What is left of the steps of one that starts again is dropped, and what has
+// begun ends without effect (F10).
 type convergePhase string
 
 const (
-	created   convergePhase = "created"
-	starting  convergePhase = "starting"
 	idle      convergePhase = "idle"
 	requested convergePhase = "requested"
 	reloading convergePhase = "reloading"
-	overtaken convergePhase = "overtaken"
 	postponed convergePhase = "postponed"
 )
 
 // Phases are the changes of phase that are drawn above.
 func convergePhases() phases[convergePhase] {
 	return phases[convergePhase]{
-		created:   {starting},
 		idle:      {requested},
-		starting:  {reloading},
 		requested: {reloading},
-		overtaken: {reloading},
-		reloading: {idle, overtaken, postponed},
-		postponed: {requested, reloading, overtaken},
+		reloading: {idle, requested, postponed},
+		postponed: {requested, reloading},
 	}
 }
 
@@ -119,20 +112,6 @@ func convergePhases() phases[convergePhase] {
 func (c *converge) become(to convergePhase) {
 	convergePhases().Change(c.log, "converge", c.phase, to)
 	c.phase = to
-}
-
-// begun: the first reload has.
-func (p convergePhase) begun() bool { return p != created && p != starting }
-
-// shown is the phase as people see it.
-func (p convergePhase) shown() string {
-	switch p {
-	case created, starting:
-		return view.ConvergeStarting
-	case idle:
-		return view.ConvergeIdle
-	}
-	return view.ConvergeReloading
 }
 
 // monitorPhase is how far the watch of a binding is, and what is done with its events.

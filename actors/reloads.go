@@ -20,14 +20,6 @@ import (
 // maxRestarts is how often a reload may be started again before it is finished first.
 const maxRestarts = 3
 
-// logged is the number of restarts once it was reported that there are too many.
-const logged = 1 << 20
-
-// discovers reports whether a discovery reads the disk, or is about to.
-func (c *converge) discovers() bool {
-	return c.number == 0 || (c.phase == reloading || c.phase == postponed) && c.discoveredIn != c.number
-}
-
 // One reload is in progress at a time, by the phases of convergePhase. A change of global values starts it again (F10).
 // What changes more often than a reload takes would keep the last modules from ever running. So a reload that was started
 // again maxRestarts times is finished first, and then the next begins. As long as another one is requested during each,
@@ -37,20 +29,17 @@ func (c *converge) discovers() bool {
 // place of its pending steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in
 // progress ends first, unless its head fails: then the queue lets the next one replace it.
 func (c *converge) request(ctx actor.Context, cause messages.Cause) {
-	switch c.phase {
-	case starting, requested, overtaken, postponed:
-		c.adds(cause)
+	c.noticed = c.noticed || cause.Activation == messages.ByFiles
+	switch {
+	case c.phase == requested || c.phase == postponed: // it waits
 		return
-	case reloading:
-		if c.restarts < maxRestarts {
-			c.restart(ctx, cause)
-			return
-		}
-		c.postpone(cause)
-	case created:
-		c.become(starting)
-	default:
+	case c.phase == idle:
 		c.become(requested)
+	case c.restarts < maxRestarts:
+		c.restart(ctx, cause)
+		return
+	default:
+		c.postpone(cause)
 	}
 	c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
@@ -58,17 +47,13 @@ func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 // postpone notes and reports a reload that follows the one in progress.
 func (c *converge) postpone(cause messages.Cause) {
 	c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
-	if c.restarts < logged { // until a reload ends with nothing postponed
-		c.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", c.restarts, "cause", cause)
-		c.restarts = logged
-		c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
+	if c.restarts == maxRestarts { // once until a reload ends with nothing postponed
+		c.restarts++
+		const what = "reloads of all modules are restarted again and again: each one ends before the next one starts; fix what changes so often"
+		c.log.Warn(what, "cause", cause)
+		c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: what + ": " + cause.String()})
 	}
 	c.become(postponed)
-}
-
-// adds has the next reload name other causes, too, of which the first ones are kept.
-func (c *converge) adds(causes ...messages.Cause) {
-	c.comes = messages.Task{Cause: causes[0], Also: c.comes}.For(causes[1:]...).Causes()
 }
 
 // delayedReload is a reload that waited because it is part of a loop.
@@ -80,9 +65,7 @@ func (c *converge) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 	switch d := loopDelay(cause); {
 	case d == 0:
 		c.request(ctx, cause)
-	case c.delayed:
-		c.adds(cause)
-	default:
+	case !c.delayed:
 		c.delayed = true
 		c.program.Looping(c.log, cause, d)
 		c.program.SendLater(ctx, d, delayedReload{cause})
@@ -92,25 +75,18 @@ func (c *converge) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 // restart has the queue replace what is left of the reload in progress by the next one.
 func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	c.log.Info("reload of all modules starts again", "cause", cause)
-	if c.discovers() { // else its steps that are replaced have its causes
-		c.adds(append(c.also, c.cause)...)
-	}
 	c.restarts++
 	c.program.Metrics.ReloadRestarts.WithLabelValues(activation(cause)).Inc()
-	c.become(overtaken)
+	c.become(requested)
 	c.program.Enqueue(ctx, true, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
 // begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). Without such hooks the task itself
 // becomes the discovery. The first reload continues the span of the start-up.
 func (c *converge) begin(ctx actor.Context, t messages.Task) {
-	if c.phase == postponed { // the head of the one before fails
-		c.log.Info("reload of all modules starts again", "cause", t.Cause)
-	}
 	c.become(reloading)
-	all := t.For(c.comes...)
-	cause := all.Cause
-	c.cause, c.also, c.comes = cause, all.Also, nil
+	cause := t.Cause
+	c.cause = cause
 	c.number++
 	c.began = time.Now()
 	if c.number > 1 {
@@ -122,7 +98,7 @@ func (c *converge) begin(ctx actor.Context, t messages.Task) {
 		tasks = append(tasks, c.program.NewTask(messages.GlobalHooks, orderWork(hook, hooks.BeforeAll), cause))
 	}
 	if len(tasks) == 0 {
-		t.Work, t.Reload, t.Cause, t.Also, t.Trace = messages.DiscoverModules{}, c.number, cause, c.also, c.span.Name()
+		t.Work, t.Reload, t.Trace = messages.DiscoverModules{}, c.number, c.span.Name()
 		c.discover(ctx, t)
 		return
 	}
@@ -137,7 +113,7 @@ func (c *converge) begin(ctx actor.Context, t messages.Task) {
 // enqueue queues tasks as parts of the reload in progress.
 func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
 	for i := range tasks {
-		tasks[i].Trace, tasks[i].Also = c.span.Name(), c.also
+		tasks[i].Trace = c.span.Name()
 	}
 	c.program.Enqueue(ctx, head, tasks...)
 }
@@ -222,7 +198,7 @@ func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks
 // reverse: the start-up is put before the reload that was queued first.
 func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
-	if c.phase != overtaken {
+	if c.phase != requested {
 		c.restart(ctx, cause)
 	}
 	if d.GlobalAsked {
@@ -328,7 +304,7 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 		return
 	}
 	c.Purges.Confirmed = value
-	if c.phase.begun() {
+	if c.number > 0 {
 		c.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	}
 }
@@ -338,7 +314,7 @@ func (c *converge) discovery() discovery {
 	known := c.Reload
 	known.Deployed, known.Ran, known.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
 	return discovery{
-		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, List: !c.listed, Before: c.Enabled,
+		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, Noticed: c.noticed, List: !c.listed, Before: c.Enabled,
 	}
 }
 
@@ -371,6 +347,7 @@ func (c *converge) found(d discovery) (gone []string) {
 	}
 	c.use(d.Tree)
 	c.discoveryFails = ""
+	c.noticed = c.noticed && c.phase != reloading // else the reload that waits may be for what has changed since
 	if d.List {
 		c.releasesListed(d)
 	}

@@ -39,6 +39,8 @@ type discovery struct {
 	Dynamic map[string]bool // flags of global hooks, by flag key (D25)
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
+	// Noticed: the disk has changed since the discovery before.
+	Noticed bool
 	// List asks for the releases in the cluster: once at the start, and when the set of
 	// module directories has changed (E10).
 	List bool
@@ -72,7 +74,7 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	run.Step("find modules")
-	r, err := j.refresh(run, d.Tree, d.Before)
+	r, err := j.refresh(run, d)
 	if err != nil {
 		return d, err
 	}
@@ -311,12 +313,12 @@ type refreshed struct {
 	spawnModules
 }
 
-// refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
-// asked at once: those of other modules are loaded when they are enabled.
-func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
+// refresh loads what differs on disk, and has it checked. Hooks of modules that were enabled before are asked at once:
+// those of other modules are loaded when they are enabled.
+func (j Job) refresh(run *supervisor.Run, d discovery) (r refreshed, err error) {
+	before := d.Tree
 	tree, err := before.Refresh(j.Dirs)
-	noticed := func(c messages.Cause) bool { return c.Activation == messages.ByFiles }
-	if err == nil && lacks(tree, before) && slices.ContainsFunc(j.Task.Causes(), noticed) {
+	if err == nil && d.Noticed && lacks(tree, before) {
 		select {
 		case <-time.After(gonePause):
 		case <-run.Context().Done():
@@ -335,7 +337,7 @@ func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (
 		if old != nil && m.Same(*old) {
 			continue
 		}
-		section, err := j.check(run, m, old, slices.Contains(inUse, m.Name))
+		section, err := j.check(run, m, old, slices.Contains(d.Before, m.Name))
 		switch {
 		case err != nil && old != nil:
 			tree.Keep(m.Name, before, err)

@@ -3,7 +3,6 @@ package messages
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,9 +37,8 @@ type Task struct {
 	// AllowFailure: a failed attempt is the last (F12).
 	AllowFailure bool
 	// Cause says why the task exists: an activation reason such as OperatorStartup,
-	// Schedule, Kubernetes, ConfigMap (I3, F17). Also are the causes of tasks that it stands for.
+	// Schedule, Kubernetes, ConfigMap (I3, F17).
 	Cause Cause
-	Also  []Cause
 	// Reload is the number of the reload this task is a step of, or 0.
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
@@ -60,28 +58,13 @@ func (t Task) InQueue() string {
 	return t.ID
 }
 
-// maxCauses bounds what a task that serves many others names.
-const maxCauses = 10
-
-// For is the task as one that other causes have, too. What a person did comes first; equal causes are one.
-func (t Task) For(others ...Cause) Task {
-	all := slices.Concat([]Cause{t.Cause}, t.Also, others)
-	slices.SortStableFunc(all, func(a, b Cause) int { return a.byPerson() - b.byPerson() })
-	t.Cause, t.Also = all[0], nil
-	for _, c := range all[1:] {
-		same := func(other Cause) bool { return other.String() == c.String() }
-		if !same(t.Cause) && !slices.ContainsFunc(t.Also, same) && len(t.Also) < maxCauses {
-			t.Also = append(t.Also, c)
-		}
+// Instead is the task as one that runs in place of another, too: what a person did is its cause rather than other things.
+func (t Task) Instead(of Task) Task {
+	if of.Cause.byPerson() && !t.Cause.byPerson() {
+		t.Cause = of.Cause
 	}
 	return t
 }
-
-// Causes are all of them.
-func (t Task) Causes() []Cause { return append([]Cause{t.Cause}, t.Also...) }
-
-// Instead is the task as one that runs in place of another, too.
-func (t Task) Instead(of Task) Task { return t.For(of.Causes()...) }
 
 // Hook is the hook that the task runs, or empty.
 func (t Task) Hook() string {
@@ -187,16 +170,10 @@ type Work interface {
 	Describe() (kind, about string)
 }
 
-// byPerson is 0 for what a person has done, 1 for what followed from that, and 2 for all else.
-func (c Cause) byPerson() int {
-	person := func(c Cause) bool { return c.Activation == ByConfigMap || c.Activation == ByHand }
-	switch {
-	case person(c):
-		return 0
-	case person(c.First()):
-		return 1
-	}
-	return 2
+// byPerson reports whether a person has done it, or what led to it.
+func (c Cause) byPerson() bool {
+	first := c.First().Activation
+	return first == ByConfigMap || first == ByHand
 }
 
 // Few names the first ones, up to most and 400 bytes, and counts the others: what follows in a text must not be cut.
