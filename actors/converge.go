@@ -94,10 +94,8 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		c.span.End(nil)
 	case messages.RequestReload:
-		for name := range c.told {
-			if msg.Cause.Activation == messages.ByFiles { // a module may have forgotten itself, so all are told again
-				c.told[name] = messages.SetModule{Want: messages.Forgotten}
-			}
+		if msg.Gone != "" {
+			c.forget(ctx, msg.Gone)
 		}
 		c.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:

@@ -125,6 +125,7 @@ func (m *module) known() known {
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.job(t)
 	a := &assignment{Job: j, queue: ctx.Sender()}
+	a.failed = func(at supervisor.Attempt) { m.failed(a, at.Err) }
 	switch t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -138,15 +139,15 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
-		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.startAlone(ctx, m.unlessGone(a))
+		a.succeeded, a.leaves, a.release = m.deleted, m.program.Isolate, true
+		m.startAlone(ctx, a)
 	case messages.RunHook, messages.SynchronizeHook:
 		if a.work = m.hookWork(j); a.work == nil || m.off() {
 			m.unqueued(t)
 			refuse(ctx, t)
 			return
 		}
-		m.start(ctx, m.unlessGone(a))
+		m.start(ctx, a)
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
@@ -170,11 +171,9 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	m.drift.number++
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = m.runEnded
-	a.failed = m.countFailure
+	a.begins, a.cancelled = m.runBegins, m.runEnded
 	a.leaves, a.release = m.program.Isolate, true
-	a.begins = m.runBegins
-	m.startAlone(ctx, m.unlessGone(a))
+	m.startAlone(ctx, a)
 }
 
 // runBegins is called before each attempt at a run.
@@ -213,11 +212,6 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		again.Reload, again.Trace = t.Reload, t.Trace
 		m.runAgain(ctx, true, again)
 	}
-}
-
-// countFailure counts a failed attempt at a run or a delete; the phase says which.
-func (m *module) countFailure(supervisor.Attempt) {
-	m.program.Metrics.ModuleFailed(m.name, m.phase)
 }
 
 // patches implements applier: the section checks that a hook of a module touches nothing else (D20).
@@ -356,36 +350,19 @@ func (o *owner) known() known {
 	}
 }
 
-// otherFiles is the result of work that failed because the files of its module are others now, or gone.
-type otherFiles struct {
-	err  error
-	gone bool
-}
-
-// unlessGone ends a task that failed for that reason. No further attempt with these values could succeed, and the reload
-// that finds out what is due may wait behind this very task: the main queue would be blocked forever.
-func (m *module) unlessGone(a *assignment) *assignment {
-	do, succeeded, dir := a.work, a.succeeded, m.module
-	a.work = func(run *supervisor.Run) (any, error) {
-		result, err := do(run)
-		gone := err != nil && dir.Gone()
-		if _, changed := errors.AsType[*filesChanged](err); changed || gone {
-			return otherFiles{err, gone}, nil
-		}
-		return result, err
+// failed is called after each failed attempt. If files of the module have changed since they were loaded, no further attempt
+// with these values can succeed: a reload compares them, and takes the place of the failing head. If they are gone, the
+// module is forgotten: others may wait for it. It starts again if they are back by then.
+func (m *module) failed(t *assignment, err error) {
+	if t.release {
+		m.program.Metrics.ModuleFailed(m.name, m.phase)
 	}
-	a.succeeded = func(ctx actor.Context, result any) {
-		if others, ok := result.(otherFiles); ok {
-			m.log.Warn("files have changed during the task, or are gone: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", others.err)
-			if m.runEnded(); others.gone { // others wait for what was dropped; if it is back, the module starts again
-				m.forget(ctx)
-			}
-			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", a.Task.Cause)})
-			return
-		}
-		if succeeded != nil {
-			succeeded(ctx, result)
-		}
+	reload := messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", t.Task.Cause)}
+	_, changed := errors.AsType[*filesChanged](err)
+	if m.module.Gone() {
+		reload.Gone = m.name
 	}
-	return a
+	if changed || reload.Gone != "" {
+		m.program.Send(m.program.PID(convergePath), reload)
+	}
 }

@@ -13,7 +13,10 @@ type SetDynamicFlags struct {
 }
 
 // RequestReload asks converge to do steps 3 to 8 for all modules (seed 001 'reload all modules').
-type RequestReload struct{ Cause Cause }
+type RequestReload struct {
+	Cause Cause
+	Gone  string // the module whose directory is gone; empty for none
+}
 
 // Converged says that the first converge is over: ticks of schedules count from now on (C14).
 type Converged struct{}
