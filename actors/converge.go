@@ -48,9 +48,7 @@ type converge struct {
 	logged         string              // the last line about a discovery
 	problems       map[string][]string // on disk, as they are shown
 
-	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
-	// process has left (E9).
-	listed  bool
+	others  []string        // releases that are left alone
 	removed map[string]bool // modules whose directories are gone; their actors live on
 
 	phase  convergePhase

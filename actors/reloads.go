@@ -314,7 +314,7 @@ func (c *converge) discovery() discovery {
 	known := c.Reload
 	known.Deployed, known.Ran, known.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
 	return discovery{
-		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, Noticed: c.noticed, List: !c.listed, Before: c.Enabled,
+		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, Noticed: c.noticed, Before: c.Enabled,
 	}
 }
 
@@ -348,25 +348,17 @@ func (c *converge) found(d discovery) (gone []string) {
 	c.use(d.Tree)
 	c.discoveryFails = ""
 	c.noticed = c.noticed && c.phase != reloading // else the reload that waits may be for what has changed since
-	if d.List {
-		c.releasesListed(d)
-	}
-	return gone
-}
-
-// releasesListed notes which releases there are. Others are those without a label of an operator:
-// they are never purged (P2).
-func (c *converge) releasesListed(d discovery) {
-	c.listed = true
 	for _, name := range d.Releases {
 		c.Deployed[name] = true
 	}
-	for _, name := range d.Others { // of a module that never adopted it, and is gone
-		delete(c.Deployed, name)
+	for _, name := range d.Others { // they have no label of an operator, and are never purged (P2)
+		delete(c.Deployed, name) // of a module that never adopted it, and is gone
 	}
-	if len(d.Others) > 0 {
+	if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
 		c.log.Info("releases that were not installed by an addon-operator are left alone", "releases", d.Others)
 	}
+	c.others = d.Others
+	return gone
 }
 
 // switchedOn reports whether the flags switch a module on.

@@ -41,9 +41,6 @@ type discovery struct {
 	Suspended map[string]bool
 	// Noticed: the disk has changed since the discovery before.
 	Noticed bool
-	// List asks for the releases in the cluster: once at the start, and when the set of
-	// module directories has changed (E10).
-	List bool
 	// Before are the modules that were enabled by the last discovery.
 	Before []string
 	// Global are the values that enabled scripts see.
@@ -78,9 +75,6 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	if err != nil {
 		return d, err
 	}
-	if !sameModules(r.Tree, d.Tree) {
-		d.List = true
-	}
 	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.GlobalHooks, r.Asked, !r.Tree.Global.Same(d.Tree.Global)
 	d.Tree = r.Tree
 	if !r.same() { // owners get what has changed, and new modules get actors; from here on the tree is not changed any more
@@ -90,12 +84,8 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 		}
 	}
 	run.Step("list releases")
-	if d.List {
-		if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
-			return d, err
-		}
-	} else if _, err := j.Releases.Releases(run.Context()); err != nil { // the runs that follow read from this list (H6)
-		j.Log.Debug("the release records cannot be listed; each run reads its own", "err", err)
+	if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil { // runs read from this list (H6)
+		return d, err
 	}
 	if err := j.findEnabled(run, &d); err != nil {
 		return d, err
