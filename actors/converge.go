@@ -45,11 +45,9 @@ type converge struct {
 	told        map[string]messages.SetModule // what modules know, and have not forgotten since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not.
 	discoveryFails string
-	logged         string              // the last line about a discovery
 	problems       map[string][]string // on disk, as they are shown
 
-	others  []string        // releases that are left alone
-	removed map[string]bool // modules whose directories are gone; their actors live on
+	others []string // releases that are left alone
 
 	phase  convergePhase
 	number int // of the last reload that has begun; 0 before the first
@@ -74,7 +72,7 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
 		},
 		globalHooks: b.globalHooks, config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
-		removed: map[string]bool{}, told: map[string]messages.SetModule{},
+		told: map[string]messages.SetModule{},
 	}
 }
 
@@ -206,19 +204,13 @@ func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Tas
 	c.runs.Start(ctx, task)
 }
 
-// failed is called after each failed attempt. It reports to the log and, when the failure lasts, as
-// an Event; pages show why a discovery fails.
+// failed is called after each failed attempt; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
 		c.program.Metrics.DiscoveryFailed.Inc()
 		c.discoveryFails = view.DiscoveryFails(a.Err) // those that are enabled stay so
 	}
-	c.program.NoticeFailure(t, a)
-	if a.Final {
-		c.log.Error("task failed; the next reload of all modules tries it again", "task", t.What(), "err", a.Err)
-		return
-	}
-	c.log.Error("task failed, will retry", "task", t.What(), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
+	c.program.NoticeFailure(c.log, t, a)
 }
 
 // scriptsAsked ends a discovery that is no step of a reload. A module that its script switches off is suspended at once,
@@ -266,17 +258,16 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.Enabled, c.discoveredIn, c.counts = d.Enabled, t.Reload, d
 	steps := c.Steps()
 	c.purgesDecided(ctx, steps)
-	c.logSteps(steps, gone)
+	log := c.log
+	if len(gone)+len(steps.Keep)+len(steps.Held) > 0 {
+		log = log.With("removed", gone, "keep", steps.Keep, "held", steps.Held)
+	}
+	log.Info("modules discovered", "run", steps.Run, "delete", steps.Delete, "purge", steps.Purge)
 	c.program.Enabled.Store(&d.Enabled)
 	for _, name := range steps.Run {
 		c.Deployed[name], c.Ran[name] = true, true
 	}
 	c.tell(ctx) // of those that are off now, and not at their turn: what runs of them must end
-	for _, name := range steps.Keep {
-		if d.Tree.Module(name) != nil { // others are releases without a module, which have no actor
-			c.forget(ctx, name)
-		}
-	}
 	c.enqueue(ctx, true, c.reloadTasks(steps, t.Reload))
 }
 
@@ -296,28 +287,6 @@ func (c *converge) tellConfig(ctx actor.Context) {
 		enabling.Scripts = plan.Answers(c.Verdicts)
 	}
 	ctx.Send(c.program.PID(configPath), enabling)
-}
-
-// logSteps logs what a discovery leads to. Reloads are frequent where hooks cause them, so one that
-// leads to the same as the one before is logged at level debug.
-func (c *converge) logSteps(s plan.Steps, gone []string) {
-	var about []any
-	for _, list := range []struct {
-		name  string
-		names []string
-	}{{"removed", gone}, {"keep", s.Keep}, {"held", s.Held}, {"off", c.listOff()}} {
-		if len(list.names) > 0 {
-			about = append(about, list.name, list.names)
-		}
-	}
-	about = append(about, "run", s.Run, "delete", s.Delete, "purge", s.Purge)
-	level := slog.LevelInfo
-	if text := fmt.Sprint(about...); text == c.logged {
-		level = slog.LevelDebug
-	} else {
-		c.logged = text
-	}
-	c.log.Log(c.ctx, level, "modules discovered", about...)
 }
 
 // finished ends a reload, and with the first one the first converge (G8). A reload that was
@@ -410,7 +379,7 @@ func (c *converge) listProblems() {
 	all := map[string][]string{}
 	add := func(owner string, problems []string) {
 		if len(problems) > 0 {
-			all[owner] = shortened(problems, shownProblems)
+			all[owner] = problems[:min(len(problems), shownProblems)]
 		}
 	}
 	add(messages.GlobalHooks, c.Tree.Global.Problems)
@@ -443,10 +412,13 @@ func (c *converge) listProblems() {
 func (c *converge) tell(ctx actor.Context) {
 	for _, m := range c.Tree.Modules {
 		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance)}
-		if c.wanted(m) {
-			if msg.Want = messages.On; slices.Contains(c.Enabled, m.Name) {
-				msg.Want = messages.Enabled
-			}
+		switch wanted := c.wanted(m); {
+		case wanted && slices.Contains(c.Enabled, m.Name):
+			msg.Want = messages.Enabled
+		case wanted:
+			msg.Want = messages.On
+		case msg.Maintenance != "": // its release stays
+			msg.Want = messages.Forgotten
 		}
 		if msg != c.told[m.Name] {
 			c.told[m.Name] = msg
@@ -467,12 +439,7 @@ func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload b
 
 // suspensionChanged suspends modules, and runs those that are resumed (H27).
 func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionChanged) {
-	var resumed []string
-	for _, name := range slices.Sorted(maps.Keys(c.suspended)) {
-		if !msg.Names[name] {
-			resumed = append(resumed, name)
-		}
-	}
+	resumed := slices.DeleteFunc(slices.Collect(maps.Keys(c.suspended)), func(name string) bool { return msg.Names[name] })
 	c.suspended = msg.Names
 	_, reload := c.maintenanceChanged(ctx)
 	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
@@ -483,29 +450,6 @@ func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionC
 	default:
 		c.run(ctx, resumed, cause)
 	}
-}
-
-// shownOff is how many modules that are off a line of the log names. Pages and commands show all.
-const shownOff = 30
-
-// listOff says in the order of modules which are off by a discovery, and why, for its line of the
-// log (E16). It goes by the verdicts of the discovery; explain goes by the flags of now.
-func (c *converge) listOff() []string {
-	var off []string
-	for _, m := range c.Tree.Modules {
-		if !slices.Contains(c.Enabled, m.Name) {
-			off = append(off, m.Name+": "+c.why(c.Verdicts[m.Name], m))
-		}
-	}
-	return shortened(off, shownOff)
-}
-
-// shortened is a list, or its beginning and how many more there are.
-func shortened(list []string, most int) []string {
-	if more := len(list) - most; more > 0 {
-		return append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", more))
-	}
-	return list
 }
 
 // why says which rule has enabled or disabled a module, and which hook (E16). plan does not know
@@ -538,8 +482,10 @@ func (c *converge) explain() (off, on map[string]string) {
 			off[m.Name] = view.Undecided(flags.Source)
 		}
 	}
-	for name := range c.removed {
-		off[name] = "its directory is gone"
+	for name := range c.told {
+		if c.Tree.Module(name) == nil { // its actor lives on
+			off[name] = "its directory is gone"
+		}
 	}
 	return off, on
 }

@@ -30,7 +30,6 @@ type module struct {
 	maintenance string
 	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
 	enabledHere bool
-	late        bool // runs that were in progress when the module was cleared may still report metrics
 
 	loaded  bool // the hooks were asked for their configuration
 	loading loading
@@ -39,8 +38,7 @@ type module struct {
 	held    string       // why an upgrade waits for a person, and what allows it; empty for none
 	allowed string       // what a person has allowed, until a run has ended that could use it
 	drift   drift
-	delayed *time.Timer  // queues a run that waits because it is part of a loop
-	quiet   []*actor.PID // runs that wait until nothing of the module runs
+	delayed *time.Timer // queues a run that waits because it is part of a loop
 
 	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun *view.ModuleRun // published, so it is replaced and never changed
@@ -56,28 +54,16 @@ func newModule(p *program, dir addons.Module, section *values.Section) *module {
 
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
+	ran := m.runs.Len() > 0
 	if !m.owner.receive(ctx) {
 		m.receive(ctx)
 	}
-	// Every message may have changed what others wait for or are shown.
-	if m.runs.Len() == 0 {
-		m.rested(ctx)
-	}
-	m.publish()
-}
-
-// rested is called after a message while nothing of the module runs. What runs have reported that outlived their module
-// is removed then (I9), unless the module is enabled again: Helm is not cancelled, and a hook may succeed while it is
-// being killed.
-func (m *module) rested(ctx actor.Context) {
-	if m.late && m.phase == view.Disabled {
+	// What runs have reported that outlived their module is removed (I9): Helm is not cancelled, and a hook may succeed
+	// while it is being killed.
+	if ran && m.runs.Len() == 0 && m.phase == view.Disabled {
 		m.program.Metrics.ForgetModule(m.name, nil)
 	}
-	m.late = false
-	for _, pid := range m.quiet {
-		ctx.Send(pid, moduleQuiet{})
-	}
-	m.quiet = nil
+	m.publish() // every message may have changed what others are shown
 }
 
 // receive handles the messages that only modules understand.
@@ -98,8 +84,6 @@ func (m *module) receive(ctx actor.Context) {
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	case leaveDue:
 		m.leaveDue(ctx, msg)
-	case awaitQuiet:
-		m.quiet = append(m.quiet, ctx.Sender())
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -346,7 +330,7 @@ func (o *owner) job(t messages.Task) Job {
 func (o *owner) known() known {
 	return known{
 		Global: o.program.Global.Load(), Own: o.section, Enabled: *o.program.Enabled.Load(),
-		Hooks: o.hooks, Settled: maps.Clone(o.settled),
+		Hooks: o.hooks, Settled: maps.Clone(o.settled), Runs: o.runs.Len(),
 	}
 }
 

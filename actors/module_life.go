@@ -93,7 +93,6 @@ func (m *module) clear(ctx actor.Context) {
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.ForgetModule(m.name, m.hooks)
-	m.late = true
 	m.reset()
 	m.loaded = false
 	m.held, m.allowed = "", ""

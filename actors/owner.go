@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -77,17 +78,18 @@ func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 	switch {
 	case t.out || at.Final:
 	case t.leaves || t.release && helm.IsAway(at.Err):
-		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t.Task, ForEverybody(at.Err))})
-		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
-		o.leave(t)
+		o.leave(t, "failed", ForEverybody(at.Err))
 	default:
 		o.program.Send(o.program.PID(queuePath+t.Task.Queue), messages.TaskFailed{ID: t.Task.InQueue()})
 	}
 }
 
 // leave lets the queue continue without a task that has not ended.
-func (o *owner) leave(t *assignment) {
+func (o *owner) leave(t *assignment, what, why string) {
 	t.out = true
+	what = fmt.Sprintf("%s %s and goes on outside of the main queue; other modules continue", t.Task, what)
+	o.log.Warn("module is parked: " + what)
+	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: strings.TrimSuffix(what+": "+why, ": ")})
 	taskEnded(o.program, t.Task, t.queue)
 }
 
@@ -101,9 +103,7 @@ func (o *owner) leaveDue(ctx actor.Context, msg leaveDue) {
 		t.leaving = o.program.SendLater(ctx, leaveAgain, msg)
 		return
 	}
-	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s takes longer than a minute and goes on outside of the main queue; other modules continue", t.Task)})
-	o.log.Warn("module is parked: it takes longer than a minute and goes on outside of the queue, other modules continue")
-	o.leave(t)
+	o.leave(t, "takes longer than a minute", "")
 }
 
 func (o *owner) freeSlot(t *assignment) {
@@ -236,31 +236,10 @@ func (o *owner) dropNext(ctx actor.Context) {
 
 // noteFailure logs a failed attempt and shows it in the status.
 func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
-	o.logFailure(t, a)
-	o.program.NoticeFailure(t.Task, a)
+	o.program.NoticeFailure(o.log, t.Task, a)
 	t.failing = &view.FailingTask{
 		Task: t.Task.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
 		Hook: t.Task.Hook(), Public: ForEverybody(a.Err),
-	}
-}
-
-// logFailure writes one line for each failed attempt. A failure that allowFailure permits is a
-// warning, because nothing retries it (F12).
-func (o *owner) logFailure(t *assignment, a supervisor.Attempt) {
-	kind, about := t.Task.Work.Describe()
-	log := o.log.With("task", kind, "queue", t.Task.Queue, "attempt", a.Number, "err", a.Err)
-	if about != "" {
-		log = log.With("about", about)
-	}
-	switch {
-	case a.Final && t.held:
-		log.Error("task failed, will retry after a reload")
-	case a.Final && t.Task.AllowFailure:
-		log.Warn("task failed; its failure is allowed")
-	case a.Final:
-		log.Error("task failed; another one takes its place")
-	default:
-		log.Error("task failed, will retry", "in", a.In)
 	}
 }
 

@@ -125,7 +125,6 @@ func (c *converge) mayPurge(release string) purgeable {
 	return purgeable{
 		May:      !c.HasDirectory(release) && !slices.Contains(c.Purges.Held, release) && !c.Untouchable(release),
 		Data:     c.MayDeleteData(release),
-		Removed:  c.removed[release],
 		Orphaned: c.Orphaned(release),
 	}
 }
@@ -339,11 +338,7 @@ func (c *converge) found(d discovery) (gone []string) {
 	for _, m := range c.Tree.Modules {
 		if d.Tree.Module(m.Name) == nil {
 			gone = append(gone, m.Name)
-			c.removed[m.Name] = true
 		}
-	}
-	for _, m := range d.Tree.Modules {
-		delete(c.removed, m.Name)
 	}
 	c.use(d.Tree)
 	c.discoveryFails = ""

@@ -406,25 +406,32 @@ type (
 		May bool
 		// Data: objects that hold data may be deleted, too.
 		Data bool
-		// Removed: it is of a module that was removed from under the operator.
-		Removed bool
 		// Orphaned: it has no module any more, so that others may take its objects over.
 		Orphaned bool
 	}
 )
 
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
-// that ends first, and then converge is asked once more, because the directory may be back by then.
+// that ends first.
 func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
-	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-	if err == nil && due.May && due.Removed {
+	for run.Status(ownerPath(release)) != nil { // else there was no such module
+		got, err := supervisor.Ask[handed](run, ownerPath(release), handOver{})
+		if err != nil {
+			return false, err
+		}
+		if got.Known.Runs == 0 {
+			break
+		}
 		run.Step("wait until no task of %s runs", release)
-		if _, err = supervisor.Ask[moduleQuiet](run, ownerPath(release), awaitQuiet{}); err == nil {
-			due, err = supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
+		select {
+		case <-time.After(time.Second):
+		case <-run.Context().Done():
+			return false, run.Context().Err()
 		}
 	}
+	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
 	if err != nil || !due.May {
 		return false, err
 	}
@@ -478,11 +485,3 @@ func (j Job) allRan(run *supervisor.Run) error {
 	}
 	return nil
 }
-
-// awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm
-// actions on its release at the same time would break it.
-type (
-	awaitQuiet struct{}
-	// moduleQuiet is the answer.
-	moduleQuiet struct{}
-)
