@@ -47,7 +47,8 @@ type converge struct {
 	discoveryFails string
 	problems       map[string][]string // on disk, as they are shown
 
-	others []string // releases that are left alone
+	others []string        // releases that are left alone
+	held   *view.HeldPurge // what the last reload would have purged; nil for nothing
 
 	phase  convergePhase
 	number int // of the last reload that has begun; 0 before the first
@@ -355,7 +356,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 // publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that
 // is due is not in force (J14).
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: view.ConvergeReloading, Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.heldPurge(), Problems: c.problems}
+	s := view.ConvergeStatus{Phase: view.ConvergeReloading, Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.held, Problems: c.problems}
 	switch s.Off, s.On = c.explain(); {
 	case c.number == 0:
 		s.Phase = view.ConvergeStarting

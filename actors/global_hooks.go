@@ -64,7 +64,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 	}
 	if a.work == nil {
-		g.unqueued(t)
 		refuse(ctx, t)
 		return
 	}

@@ -127,7 +127,6 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.startAlone(ctx, a)
 	case messages.RunHook, messages.SynchronizeHook:
 		if a.work = m.hookWork(j); a.work == nil || m.off() {
-			m.unqueued(t)
 			refuse(ctx, t)
 			return
 		}
@@ -253,11 +252,8 @@ type owner struct {
 
 	// hooks are sorted by name, as they were found (C3).
 	hooks    []hooks.Hook
-	awaiting []awaiting // runs that wait for the Synchronizations of other queues
-	ticks    bool       // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
-	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
-	// however many runs wait for it.
-	queued map[string]bool
+	awaiting []*actor.PID // runs that wait for the Synchronizations of other queues
+	ticks    bool         // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
 	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred, because
 	// their kind is missing or forbidden (C16).
 	settled map[messages.BindingKey]bool
@@ -271,7 +267,7 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	return &owner{
 		self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		runs: supervisor.NewRuns(p.System), tasks: map[string]*assignment{},
-		left: map[string]map[step]effects{}, queued: map[string]bool{}, settled: map[messages.BindingKey]bool{},
+		left: map[string]map[step]effects{}, settled: map[messages.BindingKey]bool{},
 	}
 }
 
@@ -310,7 +306,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 // saved.
 func (o *owner) reset() {
 	o.hooks, o.awaiting, o.ticks = nil, nil, false
-	clear(o.queued)
 	clear(o.settled)
 	clear(o.left)
 	o.section = o.section.WithoutPatches()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -282,12 +281,6 @@ func (m *module) load(ctx actor.Context) {
 // errNotLoaded is the answer of a module that stops, or is switched off.
 var errNotLoaded = errors.New("the module was stopped or disabled before its hooks were loaded")
 
-// awaiting is a run that waits, and its task.
-type awaiting struct {
-	pid  *actor.PID
-	task string
-}
-
 // hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is needless.
 func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 	i := slices.IndexFunc(o.hooks, func(h hooks.Hook) bool { return h.Name == j.Task.Hook() })
@@ -322,26 +315,23 @@ func (o *owner) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
 // await remembers a run that waits for the Synchronizations in other queues, and queues those that
 // are missing there (F16).
 func (o *owner) await(ctx actor.Context, msg messages.AwaitSynchronized) {
-	o.awaiting = append(o.awaiting, awaiting{ctx.Sender(), msg.Task})
-	o.queueSynchronizations(ctx, msg.Trace)
-	o.answerAwaiting(ctx)
-}
-
-// queueSynchronizations queues what is missing in named queues.
-func (o *owner) queueSynchronizations(ctx actor.Context, trace string) {
+	if !o.runs.Lives(msg.Task) {
+		return
+	}
+	o.awaiting = append(o.awaiting, ctx.Sender())
 	for _, hook := range o.hooks {
 		for _, w := range synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
 			synchronized, settled := o.settled[bindingKey(hook, w.Bindings[0])]
-			if queue == hooks.MainQueue || settled && !synchronized || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
+			if queue == hooks.MainQueue || settled && !synchronized || o.allSynchronized(hook, w) {
 				continue
 			}
-			o.queued[queuedKey(w)] = true
 			t := o.program.NewTask(o.name, w, messages.Cause{Activation: messages.BySync})
-			t.Queue, t.Trace = queue, trace
+			t.Queue, t.Trace = queue, msg.Trace
 			o.program.Enqueue(ctx, false, t)
 		}
 	}
+	o.answerAwaiting(ctx)
 }
 
 // answerAwaiting answers the waiting runs, and starts the schedules, once each binding with waitForSynchronization has
@@ -355,11 +345,9 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 		}
 	}
 	for _, run := range o.awaiting {
-		ctx.Send(run.pid, handed{Known: o.self.known()})
-		if o.runs.Lives(run.task) { // else it was cancelled meanwhile
-			o.ticks = true
-			ctx.Send(o.program.PID(schedulePath), messages.StartSchedules{Owner: o.name, Hooks: o.hooks})
-		}
+		ctx.Send(run, handed{Known: o.self.known()})
+		o.ticks = true
+		ctx.Send(o.program.PID(schedulePath), messages.StartSchedules{Owner: o.name, Hooks: o.hooks})
 	}
 	o.awaiting = nil
 }
@@ -367,16 +355,6 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
 	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.settled[bindingKey(hook, i)] })
 }
-
-// unqueued notes that a Synchronization task has ended or was dropped, so that a later run may
-// queue it again.
-func (o *owner) unqueued(t messages.Task) {
-	if w, ok := t.Work.(messages.SynchronizeHook); ok {
-		delete(o.queued, queuedKey(w))
-	}
-}
-
-func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
 
 // needless reports whether a queued Synchronization has succeeded already and is no repetition
 // (C15): after two switches of a module the same one may wait twice.

@@ -128,6 +128,7 @@ func (o *owner) cancelAll(ctx actor.Context) {
 	for _, t := range o.tasks {
 		t.held = false
 	}
+	o.awaiting = nil
 	o.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
@@ -147,13 +148,11 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 		},
 		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
 		Ended: func(ctx actor.Context, done bool) {
-			// The order matters: unqueued allows to queue the same work again, so it comes before the queue
-			// continues; startNext comes last, because the next task must find the release free.
+			// startNext comes last, because the next task must find the release free.
 			held := t.held && !done
 			if held { // it goes on with what it has left
 				o.left[t.Task.ID] = t.Due
 			} else {
-				o.unqueued(t.Task)
 				o.dropEffects(t.Due)
 			}
 			if t.cancelled != nil && !done {

@@ -186,8 +186,7 @@ func (q *queue) publish(ctx actor.Context) {
 // so that queue.go only begins and ends tasks.
 
 // add adds a task at the end, or as the one with this index. Of the triggers of a hook it makes one task (C41), of the
-// runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count, unless
-// the task is only a repetition of it.
+// runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count.
 func (q *queue) add(t messages.Task, first bool, index int) {
 	if isReload(t) {
 		q.addReload(t, first)
@@ -198,7 +197,7 @@ func (q *queue) add(t messages.Task, first bool, index int) {
 		q.line = slices.Insert(q.line, min(index, len(q.line)), t)
 		return
 	}
-	if q.head != nil && Repeats(t, q.head.Task) || q.isServed(t) {
+	if q.isServed(t) {
 		return
 	}
 	if w, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
@@ -412,17 +411,12 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	return w
 }
 
-// Repeats reports whether the task that is added repeats one that has not ended yet, so
-// that they do not pile up: a Synchronization whose hook fails (C15), and a purge that fails at each reload (E10).
-func Repeats(added, other messages.Task) bool {
-	switch a := added.Work.(type) {
-	case messages.SynchronizeHook:
-		o, ok := other.Work.(messages.SynchronizeHook)
-		return ok && a.Again && !other.Held && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
-	case messages.PurgeRelease:
-		return other.Work == added.Work
-	}
-	return false
+// Repeats reports whether a task repeats another one that waits, so that they do not pile up: a Synchronization whose hook
+// fails (C15), or that several runs of a module wait for.
+func Repeats(added, waiting messages.Task) bool {
+	a, sync := added.Work.(messages.SynchronizeHook)
+	w, same := waiting.Work.(messages.SynchronizeHook)
+	return sync && same && added.Owner == waiting.Owner && a.Hook == w.Hook && slices.Equal(a.Bindings, w.Bindings) && (a.Again || !w.Again) && !waiting.Held
 }
 
 // allowedTurns is how often the same cause may occur in a chain before the chain counts as a loop:

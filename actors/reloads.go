@@ -267,25 +267,14 @@ func (c *converge) purgesDecided(ctx actor.Context, s plan.Steps) {
 		ctx.Send(c.program.PID(configPath), messages.RemoveConfirmation{Value: c.Purges.Confirmed})
 	}
 	before := c.Purges.Held
-	c.Purges.Held, c.Purges.Why, c.Purges.Confirmed = s.Held, s.HeldWhy, ""
-	switch held := c.heldPurge(); {
-	case slices.Equal(before, c.Purges.Held):
-	case held == nil:
-		c.log.Info("no purge is held back any longer")
-	default:
-		c.log.Warn("a purge is held back: releases stay until a person allows it, or their directories or flags are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
-		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	c.held, c.Purges.Held, c.Purges.Confirmed = nil, s.Held, ""
+	if len(s.Held) == 0 {
+		return
 	}
-}
-
-// heldPurge is the report about the purges that are held back; nil for none.
-func (c *converge) heldPurge() *view.HeldPurge {
-	if len(c.Purges.Held) == 0 {
-		return nil
-	}
-	return &view.HeldPurge{
-		Releases: c.Purges.Held, Why: c.Purges.Why,
-		Confirm: c.program.ConfirmCommand(plan.Confirmation(c.Purges.Held)),
+	c.held = &view.HeldPurge{Releases: s.Held, Why: s.HeldWhy, Confirm: c.program.ConfirmCommand(plan.Confirmation(s.Held))}
+	if !slices.Equal(before, s.Held) {
+		c.log.Warn("a purge is held back: releases stay until a person allows it, or their directories or flags are back", "releases", s.Held, "why", s.HeldWhy, "confirm", c.held.Confirm)
+		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: c.held.String()})
 	}
 }
 

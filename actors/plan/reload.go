@@ -297,9 +297,8 @@ const purgeShare = 25
 
 // Purges is what converge knows of purges that are held back.
 type Purges struct {
-	// Held are the releases of the last reload that stay, sorted; Why says for what reason.
+	// Held are the releases of the last reload that stay, sorted.
 	Held []string
-	Why  string
 	// Allowed are releases that a person has allowed to purge, and that are not purged yet.
 	Allowed map[string]bool
 	// Confirmed is the confirmation that the next reload looks at.
