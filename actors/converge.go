@@ -50,7 +50,7 @@ type converge struct {
 	others []string        // releases that are left alone
 	held   *view.HeldPurge // what the last reload would have purged; nil for nothing
 
-	phase  convergePhase
+	life[convergePhase]
 	number int // of the last reload that has begun; 0 before the first
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
@@ -67,7 +67,7 @@ type converge struct {
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
-		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, phase: idle,
+		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, life: life[convergePhase]{"converge", p.Log, convergePhases(), idle},
 		Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},

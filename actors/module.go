@@ -25,11 +25,9 @@ type module struct {
 	*owner
 	module addons.Module
 
-	phase view.Phase // changed by become alone
+	life[view.Phase]
 	// maintenance is the mode (H15, values.Suspended, …), empty for none.
 	maintenance string
-	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
-	enabledHere bool
 
 	loaded  bool // the hooks were asked for their configuration
 	loading loading
@@ -47,8 +45,9 @@ type module struct {
 
 // newModule makes a module, disabled.
 func newModule(p *program, dir addons.Module, section *values.Section) *module {
-	m := &module{module: dir, phase: view.Disabled, delayed: time.NewTimer(0)}
+	m := &module{module: dir, delayed: time.NewTimer(0)}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, p.Log.With("module", dir.Name), section)
+	m.life = life[view.Phase]{"module", m.log, modulePhases(), view.Disabled}
 	return m
 }
 

@@ -295,12 +295,12 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 // application is a hook result on its way to become values. It waits while an earlier one is
 // written to the ConfigMap.
 type application struct {
-	msg  messages.ApplyHookResult
-	from *actor.PID
-	base *values.Section // what the patches were applied to
-	next *values.Section // what will be the section
-	// discarded: its run was cancelled.
-	discarded bool
+	msg   messages.ApplyHookResult
+	from  *actor.PID
+	next  *values.Section // what will be the section
+	flags flagChanges
+	// saved: the ConfigMap has its part. discarded: its run was cancelled.
+	saved, discarded bool
 }
 
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
@@ -339,7 +339,8 @@ func (o *owner) apply(ctx actor.Context, a application) {
 	}
 	config, memory, flags, err := o.self.patches(a.msg.Result)
 	if err == nil {
-		a.base = o.section
+		flags.configChanged = a.flags.configChanged
+		a.flags = flags
 		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
@@ -347,8 +348,8 @@ func (o *owner) apply(ctx actor.Context, a application) {
 		return
 	}
 	configChanged := len(config) > 0 && a.next.Stored().Checksum() != o.section.Stored().Checksum()
-	if !configChanged && len(flags.config) == 0 {
-		o.commit(ctx, a, false)
+	if a.saved || !configChanged && len(flags.config) == 0 {
+		o.commit(ctx, a)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
@@ -401,8 +402,9 @@ func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 		o.apply(ctx, *a)
 	case msg.Err != nil:
 		o.refuseResult(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
-	default:
-		o.commitSaved(ctx, *a, msg.FlagsChanged)
+	default: // the section may be another one since, if only flags were written: then the patches apply to that
+		a.saved, a.flags.configChanged = true, msg.FlagsChanged
+		o.apply(ctx, *a)
 	}
 	for o.applying == nil && len(o.waiting) > 0 {
 		next := o.waiting[0]
@@ -420,34 +422,16 @@ func (o *owner) discard() {
 	}
 }
 
-// commitSaved commits what has been written. If only flags were written, the section itself was not
-// locked and may have new config values; then the patches are applied again, to those.
-func (o *owner) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
-	if a.base != o.section {
-		config, memory, _, err := o.self.patches(a.msg.Result)
-		if err == nil {
-			a.next, err = o.patched(config, memory, a.msg.Origin)
-		}
-		if err != nil {
-			o.refuseResult(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
-			return
-		}
-	}
-	o.commit(ctx, a, flagsChanged)
-}
-
 // commit makes the result the section, and answers the run. From then on the run does not repeat the
 // hook (D26).
-func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
+func (o *owner) commit(ctx actor.Context, a application) {
 	changed := a.next.Checksum() != o.section.Checksum() // D27
-	_, _, flags, _ := o.self.patches(a.msg.Result)
-	a.msg.Cause.Detail += changedPaths(a.next, o.section, flags)
+	a.msg.Cause.Detail += changedPaths(a.next, o.section, a.flags)
 	o.set(a.next)
-	flags.configChanged = flagsChanged
 	now := o.self.known()
 	now.Changed = changed
 	o.program.Send(a.from, handed{Known: now})
-	o.self.committed(ctx, a.msg, changed, flags)
+	o.self.committed(ctx, a.msg, changed, a.flags)
 }
 
 // changedPaths names what a hook has changed, for the chain of causes: what it has written as it was is no cause.

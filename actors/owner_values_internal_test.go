@@ -57,7 +57,7 @@ func saving(t *testing.T, self applier) *owner {
 		t.Fatal(err)
 	}
 	o.applying = &application{
-		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), base: section, next: next,
+		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), next: next,
 	}
 	return o
 }

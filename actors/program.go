@@ -322,9 +322,8 @@ const (
 // NoticeFailure logs a failed attempt, and reports a task that keeps failing. A failure that is permitted is a warning,
 // because nothing retries it (F12).
 func (p *program) NoticeFailure(log *slog.Logger, t messages.Task, a supervisor.Attempt) {
-	kind, about := t.Work.Describe()
-	log = log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
-	if about != "" {
+	log = log.With("task", t.Kind(), "queue", t.Queue, "attempt", a.Number, "err", a.Err)
+	if about := t.About(); about != "" {
 		log = log.With("about", about)
 	}
 	switch {

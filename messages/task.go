@@ -3,6 +3,7 @@ package messages
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"time"
 
@@ -164,11 +165,8 @@ func (c Cause) String() string {
 	return c.Activation + ": " + c.Detail
 }
 
-// Work is what a task does. The types of this file implement it.
-type Work interface {
-	// Describe names the work for people: its kind, then what it is about.
-	Describe() (kind, about string)
-}
+// Work is what a task does: one of the types of this package.
+type Work any
 
 // byPerson reports whether a person has done it, or what led to it.
 func (c Cause) byPerson() bool {
@@ -256,8 +254,8 @@ type AwaitSynchronization struct{}
 // FinishReload is the last step: all others have ended (G8).
 type FinishReload struct{}
 
-// Describe implements Work.
-func (w RunHook) Describe() (kind, about string) {
+// About is what the run is about, for people.
+func (w RunHook) About() string {
 	var names []string
 	count := map[string]int{}
 	for _, t := range w.Triggers {
@@ -271,7 +269,7 @@ func (w RunHook) Describe() (kind, about string) {
 			names[i] = fmt.Sprintf("%s×%d", name, n)
 		}
 	}
-	return "RunHook", w.Hook + " " + strings.Join(names, ",")
+	return w.Hook + " " + strings.Join(names, ",")
 }
 
 func describeTrigger(c hooks.Context) string {
@@ -284,50 +282,33 @@ func describeTrigger(c hooks.Context) string {
 	return c.Binding
 }
 
-// Describe implements Work.
-func (w SynchronizeHook) Describe() (kind, about string) {
-	return "SynchronizeHook", w.Hook + " " + strings.Join(w.Names, ",")
+// Kind is the name of the work.
+func (t Task) Kind() string { return reflect.TypeOf(t.Work).Name() }
+
+// About is what the work is about, for people; empty for no more than its owner.
+func (t Task) About() string {
+	switch w := t.Work.(type) {
+	case RunHook:
+		return w.About()
+	case SynchronizeHook:
+		return w.Hook + " " + strings.Join(w.Names, ",")
+	case RunModules:
+		return strings.Join(w.Names, ",")
+	case DiscoverModules:
+		return strings.Join(w.Modules, ",")
+	case PurgeRelease:
+		return w.Release
+	}
+	return ""
 }
-
-// Describe implements Work.
-func (RunModule) Describe() (kind, about string) { return "RunModule", "" }
-
-// Describe implements Work.
-func (w RunModules) Describe() (kind, about string) {
-	return "RunModules", strings.Join(w.Names, ",")
-}
-
-// Describe implements Work.
-func (DeleteModule) Describe() (kind, about string) { return "DeleteModule", "" }
-
-// Describe implements Work.
-func (ReloadModules) Describe() (kind, about string) { return "ReloadModules", "" }
-
-// Describe implements Work.
-func (w DiscoverModules) Describe() (kind, about string) {
-	return "DiscoverModules", strings.Join(w.Modules, ",")
-}
-
-// Describe implements Work.
-func (w PurgeRelease) Describe() (kind, about string) { return "PurgeRelease", w.Release }
-
-// Describe implements Work.
-func (AwaitSynchronization) Describe() (kind, about string) { return "AwaitSynchronization", "" }
-
-// Describe implements Work.
-func (FinishReload) Describe() (kind, about string) { return "FinishReload", "" }
 
 // String describes the task in one line, without values.
 func (t Task) String() string {
-	kind, about := t.Work.Describe()
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, t.Owner, about))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", t.Kind(), t.Owner, t.About()))
 }
 
 // What is the work of the task in one line, without its owner.
-func (t Task) What() string {
-	kind, about := t.Work.Describe()
-	return strings.TrimSpace(kind + " " + about)
-}
+func (t Task) What() string { return strings.TrimSpace(t.Kind() + " " + t.About()) }
 
 // Enqueue adds tasks to a queue, in the given order: at its tail, or before everything
 // that waits (F4, F5).
