@@ -75,7 +75,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	g.onFiles(msg.Section)
 	if !msg.Asked {
-		g.retryNow()
 		return
 	}
 	g.discard()

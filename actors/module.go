@@ -29,8 +29,8 @@ type module struct {
 	// maintenance is the mode (H15, values.Suspended, …), empty for none.
 	maintenance string
 
-	loaded  bool // the hooks were asked for their configuration
-	loading loading
+	loaded  bool         // the hooks were asked for their configuration
+	loading *loading     // nil: they are not being loaded
 	loads   int          // that have begun
 	last    helm.Outcome // of the last run that asked Helm; the zero value before
 	held    string       // why an upgrade waits for a person, and what allows it; empty for none
@@ -284,13 +284,12 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.configSaved(ctx, msg)
 	case messages.SetConfig:
 		o.setConfig(msg)
-		o.retryNow()
 	case messages.BindingSettled:
 		o.bindingSettled(ctx, msg)
 	case messages.AwaitSynchronized:
 		o.await(ctx, msg)
 	case messages.RetryNow:
-		o.retryNow()
+		o.runs.RetryNow()
 	case messages.EndAttempts:
 		o.endAttempts(ctx, msg)
 	case handOver:

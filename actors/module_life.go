@@ -50,7 +50,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 
 // end cancels what runs of the module, and what waits for that. A Helm action ends normally.
 func (m *module) end(ctx actor.Context) {
-	m.loading = loading{}
+	m.loading = nil
 	m.discard()
 	m.dropNext(ctx)
 	m.cancelAll(ctx)
@@ -128,7 +128,6 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	if !msg.Again {
 		m.module = msg.Module
 		m.onFiles(msg.Section)
-		m.retryNow()
 		return
 	}
 	held, allowed := m.held, m.allowed
@@ -161,30 +160,23 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 // noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
 // and for exactly the objects that it names; one that came during the run is for the next.
 func (m *module) noteHeld(hold *helm.Hold) {
-	log, before := m.log, m.held
+	before := m.held
 	if hold == nil {
-		if m.held, m.allowed = "", ""; before != "" {
-			log.Info("no upgrade is held back any longer")
-		}
+		m.held, m.allowed = "", ""
 		return
 	}
 	if m.allowed != "" && m.allowed != hold.Confirm {
-		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used",
-			"value", m.allowed, "want", hold.Confirm)
+		m.log.Warn("a confirmation does not match the upgrade that is held back now; it is not used", "value", m.allowed, "want", hold.Confirm)
 		m.allowed = ""
 	}
 	names := make([]string, len(hold.Objects))
 	for i, o := range hold.Objects {
 		names[i] = o.String()
 	}
-	confirm := m.program.ConfirmCommand(hold.Confirm)
-	if m.held = plan.HeldUpgrade(names, hold.Why, confirm); m.held == before {
-		return
+	if m.held = plan.HeldUpgrade(names, hold.Why, m.program.ConfirmCommand(hold.Confirm)); m.held != before {
+		m.log.Warn("an upgrade is held back until a person allows it, or the change is taken back", "what", m.held)
+		m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: "module " + m.name + ": " + m.held})
 	}
-	log.Warn("an upgrade is held back until a person allows it, or the change is taken back",
-		"objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", confirm)
-	text := "module " + m.name + ": " + m.held
-	m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
 }
 
 // runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
@@ -213,9 +205,6 @@ func (m *module) rests() bool {
 // take turns, so that hooks are asked in alphabetical order (C3); a module that needs its hooks at
 // once does not wait for its turn.
 type loading struct {
-	// run is the ID of that run. Each attempt has its own: a message of a cancelled run may arrive
-	// after its end, and would be taken for the result of the next.
-	run      string
 	needed   context.CancelFunc // ends the wait for its turn
 	awaiting []*actor.PID       // runs that need the hooks
 }
@@ -224,33 +213,34 @@ type loading struct {
 // switched off only a cancelled run asks, and it gets an error; a delete, too, runs hooks, and gets
 // them.
 func (m *module) answerHooks(ctx actor.Context) {
+	if !m.off() || m.phase == view.Deleting {
+		m.load(ctx)
+	}
 	switch {
 	case m.loaded:
 		ctx.Respond(handed{Known: m.known()})
-		return
-	case m.off() && m.phase != view.Deleting:
+	case m.loading == nil:
 		ctx.Respond(handed{Known: m.known(), Err: errNotLoaded})
-		return
+	default:
+		m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
+		m.loading.needed() // hooks of others, which are not needed yet, may hang
 	}
-	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
-	m.load(ctx)
-	m.loading.needed() // hooks of others, which are not needed yet, may hang
 }
 
 // load begins to load the hooks, unless that has begun. A failure is the answer to all who wait.
 // There is no retry here: the module run that needs the hooks fails with it, and asks again at its
 // next attempt.
 func (m *module) load(ctx actor.Context) {
-	if m.loaded || m.runs.Lives(m.loading.run) {
+	if m.loaded || m.loading != nil {
 		return
 	}
-	p, dir := m.program, m.module
+	p, dir, failed := m.program, m.module, errNotLoaded
 	turn, needed := context.WithCancel(context.Background())
+	now := &loading{needed: needed}
+	m.loading = now
 	m.loads++
-	id, failed := "load-hooks-"+strconv.Itoa(m.loads), errNotLoaded
-	m.loading = loading{id, needed, m.loading.awaiting}
 	m.runs.Start(ctx, supervisor.Task{
-		ID: id, AllowFailure: true,
+		ID: "load-hooks-" + strconv.Itoa(m.loads), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
 			run.Step("wait until other modules have loaded their hooks")
@@ -267,13 +257,13 @@ func (m *module) load(ctx actor.Context) {
 		},
 		Failed: func(a supervisor.Attempt) { failed = a.Err },
 		Ended: func(ctx actor.Context, _ bool) {
-			if needed(); m.loading.run != id {
+			if needed(); m.loading != now {
 				return // it was cancelled, and who waits now waits for another one
 			}
-			for _, pid := range m.loading.awaiting {
+			m.loading = nil
+			for _, pid := range now.awaiting {
 				ctx.Send(pid, handed{Known: m.known(), Err: failed})
 			}
-			m.loading.awaiting = nil
 		},
 	})
 }

@@ -70,7 +70,11 @@ func (o *owner) isOut() bool {
 // attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
 // continues without it.
 func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
-	o.noteFailure(t, at)
+	o.program.NoticeFailure(o.log, t.Task, at)
+	t.failing = &view.FailingTask{
+		Task: t.Task.What(), Attempts: at.Number, RetryAt: time.Now().Add(at.In), Error: at.Err.Error(),
+		Hook: t.Task.Hook(), Public: ForEverybody(at.Err),
+	}
 	if t.failed != nil {
 		t.failed(at)
 	}
@@ -141,12 +145,8 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 	}
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: t.attempt(o.program),
-		Succeeded: func(ctx actor.Context, result any) {
-			if t.succeeded != nil {
-				t.succeeded(ctx, result)
-			}
-		},
-		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
+		Succeeded: t.succeeded,
+		Failed:    func(at supervisor.Attempt) { o.attemptFailed(t, at) },
 		Ended: func(ctx actor.Context, done bool) {
 			// startNext comes last, because the next task must find the release free.
 			held := t.held && !done
@@ -233,15 +233,6 @@ func (o *owner) dropNext(ctx actor.Context) {
 	o.next = nil
 }
 
-// noteFailure logs a failed attempt and shows it in the status.
-func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
-	o.program.NoticeFailure(o.log, t.Task, a)
-	t.failing = &view.FailingTask{
-		Task: t.Task.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
-		Hook: t.Task.Hook(), Public: ForEverybody(a.Err),
-	}
-}
-
 // listFailing lists the tasks that wait for another attempt, in the order of their IDs, so that a
 // page does not change from one publication to the next.
 func (o *owner) listFailing() []view.FailingTask {
@@ -252,13 +243,6 @@ func (o *owner) listFailing() []view.FailingTask {
 		}
 	}
 	return list
-}
-
-// retryNow ends the delays of all failed tasks: what has changed may be what they failed at (F8).
-func (o *owner) retryNow() {
-	if n := o.runs.RetryNow(); n > 0 {
-		o.log.Info("configuration changed: failed tasks are retried now", "tasks", n)
-	}
 }
 
 // dropEffects gives up what an ended task has left unfinished. A Synchronization among it has to
@@ -367,10 +351,10 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 	next := o.section
 	var err error
 	if len(config) > 0 {
-		if next, err = next.PatchConfig(config, by, !o.program.SecretOff.Load()); err != nil {
-			return nil, fmt.Errorf("config values patch: %w", err)
+		if next, err = next.PatchConfig(config, by, !o.program.SecretOff.Load()); err == nil {
+			err = next.ValidateConfig()
 		}
-		if err := next.ValidateConfig(); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)
 		}
 	}
@@ -380,11 +364,9 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 		}
 	}
 	if next != o.section {
-		if err := next.ValidateValues(); err != nil {
-			return nil, err
-		}
+		err = next.ValidateValues()
 	}
-	return next, nil
+	return next, err
 }
 
 // configSaved continues with the result that waited for the ConfigMap, and then with those that
@@ -451,26 +433,25 @@ func (o *owner) refuseResult(a application, err error) {
 	o.program.Send(a.from, handed{Known: o.self.known(), Err: err})
 }
 
-// onFiles takes over static values and schemas that may have changed on disk.
-func (o *owner) onFiles(files *values.Section) {
-	next, err := o.section.OnFiles(files)
-	if err != nil { // config has checked it, but not what hooks have set
-		o.log.Error("new static values are refused", "err", err)
-		return
-	}
-	o.set(next)
-}
+// onFiles takes over static values and schemas that may have changed on disk. config has checked them, but not together
+// with what hooks have set.
+func (o *owner) onFiles(files *values.Section) { o.takeOver(o.section.OnFiles(files)) }
 
 // setConfig replaces the ConfigMap and Secret layers; saved patches are replayed over them (D22).
 // config has checked the sections of enabled modules, but not those of disabled ones (D37): these
 // keep their old values until the new ones are fixed.
 func (o *owner) setConfig(msg messages.SetConfig) {
-	next, err := o.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin)
+	o.takeOver(o.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin))
+}
+
+// takeOver puts values from outside in force. What has failed is retried at once: the change may be the fix (F8).
+func (o *owner) takeOver(next *values.Section, err error) {
 	if err != nil {
-		o.log.Error("new config values are refused", "err", err)
-		return
+		o.log.Error("new values are refused", "err", err)
+	} else {
+		o.set(next)
 	}
-	o.set(next)
+	o.runs.RetryNow()
 }
 
 // set replaces the section. Its secrets are made known first, so that no log or page can show one
