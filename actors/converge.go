@@ -45,7 +45,7 @@ type converge struct {
 	told        map[string]messages.SetModule // what modules know, and have not forgotten since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not.
 	discoveryFails string
-	problems       map[string][]string // on disk, as they are shown
+	problems       map[string][]string // on disk, by module or GlobalHooks
 
 	others []string        // releases that are left alone
 	held   *view.HeldPurge // what the last reload would have purged; nil for nothing
@@ -85,7 +85,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		c.listProblems()
+		c.showProblems()
 		c.watch(ctx)
 		c.startUp(ctx)
 	case *actor.Stopping:
@@ -126,8 +126,6 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.runs.RetryNow()
 	case getDiscovery:
 		ctx.Respond(c.discovery())
-	case mayPurge:
-		ctx.Respond(c.mayPurge(msg.Release))
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -245,7 +243,7 @@ func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []st
 func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	d, _ := result.(discovery)
 	gone := c.found(d)
-	c.listProblems()
+	c.showProblems()
 	for _, name := range gone { // their releases are purged without hooks (X31)
 		c.forget(ctx, name)
 	}
@@ -367,16 +365,12 @@ func (c *converge) publish() {
 	c.program.Changed.Note("")
 }
 
-// What is on disk may be wrong in ways with which an operator starts all the same (J12): a second
-// module of one name, a script without its x bit, a default that cannot be valid. converge, which
-// knows the files, shows it with the module.
-
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10
 
-// listProblems works out what is shown of the modules, and shows what is new as an Event, too. The map is not changed
-// afterwards.
-func (c *converge) listProblems() {
+// showProblems shows what is wrong on disk in ways with which an operator starts all the same (J12), and what is new also as
+// an Event. The map is not changed afterwards.
+func (c *converge) showProblems() {
 	all := map[string][]string{}
 	add := func(owner string, problems []string) {
 		if len(problems) > 0 {
@@ -391,16 +385,13 @@ func (c *converge) listProblems() {
 	c.problems = all
 	c.publish() // whoever reads the Event looks here next
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
-		// An Event is for what has begun. What is over needs none, and the list shows what lasts.
-		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(before[owner], p) })
-		if len(news) == 0 {
-			continue
+		about := "module " + owner
+		if owner == messages.GlobalHooks {
+			about = "global hooks"
 		}
-		about := "global hooks"
-		if owner != messages.GlobalHooks {
-			about = "module " + owner
+		if !slices.Equal(all[owner], before[owner]) {
+			c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(all[owner], "; ")})
 		}
-		c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(news, "; ")})
 	}
 }
 
@@ -412,7 +403,7 @@ func (c *converge) listProblems() {
 // release stays until maintenance is over. A run that is about to use Helm knows the mode from its module.
 func (c *converge) tell(ctx actor.Context) {
 	for _, m := range c.Tree.Modules {
-		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance)}
+		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance), Files: m.Dir + m.Files()}
 		switch wanted := c.wanted(m); {
 		case wanted && slices.Contains(c.Enabled, m.Name):
 			msg.Want = messages.Enabled

@@ -77,7 +77,6 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	if !msg.Asked {
 		return
 	}
-	g.discard()
 	g.cancelAll(ctx)
 	for _, hook := range g.hooks {
 		g.program.Metrics.ForgetHook("", hook.Name)

@@ -283,8 +283,7 @@ type application struct {
 	from  *actor.PID
 	next  *values.Section // what will be the section
 	flags flagChanges
-	// saved: the ConfigMap has its part. discarded: its run was cancelled.
-	saved, discarded bool
+	saved bool // the ConfigMap has its part
 }
 
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
@@ -317,7 +316,10 @@ type flagChanges struct {
 // A patch that changes nothing in the ConfigMap is not written: an own write would show as an edit
 // in the audit log (D27).
 func (o *owner) apply(ctx actor.Context, a application) {
-	if o.applying != nil {
+	switch {
+	case !o.runs.Lives(a.msg.Origin.Task): // it was cancelled (E11, E15)
+		return
+	case o.applying != nil:
 		o.waiting = append(o.waiting, a)
 		return
 	}
@@ -375,11 +377,9 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	a := o.applying
 	o.applying = nil
-	switch {
-	case a.discarded && !msg.Conflict && msg.Err == nil:
-		// Its run was cancelled, but the ConfigMap says so by now.
+	switch lives := o.runs.Lives(a.msg.Origin.Task); {
+	case !lives && !msg.Conflict && msg.Err == nil: // it was cancelled, but the ConfigMap says so by now (E11, E15)
 		o.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
-	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
 		o.apply(ctx, *a)
 	case msg.Err != nil:
@@ -392,15 +392,6 @@ func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 		next := o.waiting[0]
 		o.waiting = o.waiting[1:]
 		o.apply(ctx, next)
-	}
-}
-
-// discard forgets the results of runs that are cancelled (E11, E15). One that is being written
-// cannot be taken back; configSaved takes over what the ConfigMap has by then.
-func (o *owner) discard() {
-	o.waiting = nil
-	if o.applying != nil {
-		o.applying.discarded = true
 	}
 }
 

@@ -83,7 +83,6 @@ func TestResultOfACancelledRun(t *testing.T) {
 			self := &recorder{}
 			o := saving(t, self)
 			o.waiting = []application{*o.applying}
-			o.discard()
 			o.configSaved(nil, test.answer)
 			if o.applying != nil || len(o.waiting) != 0 {
 				t.Error("something still waits")

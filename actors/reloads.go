@@ -118,17 +118,6 @@ func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) 
 	c.program.Enqueue(ctx, head, tasks...)
 }
 
-// mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
-// directory is back, also if it does not load, when maintenance has begun, or when a later reload
-// holds the purge (P1).
-func (c *converge) mayPurge(release string) purgeable {
-	return purgeable{
-		May:      !c.HasDirectory(release) && !slices.Contains(c.Purges.Held, release) && !c.Untouchable(release),
-		Data:     c.MayDeleteData(release),
-		Orphaned: c.Orphaned(release),
-	}
-}
-
 // reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,
 // purges, afterAll, the end (E8, X21). Modules of one order number form a group, which one task
 // runs in parallel, if the option allows more than one at a time (X24).
@@ -306,32 +295,22 @@ func (c *converge) discovery() discovery {
 	}
 }
 
-// use puts a tree in force, and logs warnings that the one before did not have.
-func (c *converge) use(next *addons.Tree) {
-	for _, warning := range next.Warnings {
-		if !slices.Contains(c.Tree.Warnings, warning) {
-			c.log.Warn(warning)
-		}
-	}
-	for _, m := range next.Modules {
-		if old := c.Tree.Module(m.Name); old == nil || !m.SameFiles(*old) { // it has started again (updateModule)
-			c.told[m.Name] = messages.SetModule{Want: messages.Forgotten}
-		}
-	}
-	c.Tree = next
-	c.program.Runs.Tree.Store(next)
-}
-
-// found notes what a discovery has found, and returns the modules whose directories are gone since the last one.
+// found puts in force what a discovery has found, logs warnings that the tree before did not have, and returns the modules whose
+// directories are gone since the last one.
 func (c *converge) found(d discovery) (gone []string) {
 	for _, m := range c.Tree.Modules {
 		if d.Tree.Module(m.Name) == nil {
 			gone = append(gone, m.Name)
 		}
 	}
-	c.use(d.Tree)
-	c.discoveryFails = ""
+	for _, warning := range d.Tree.Warnings {
+		if !slices.Contains(c.Tree.Warnings, warning) {
+			c.log.Warn(warning)
+		}
+	}
+	c.Tree, c.discoveryFails = d.Tree, ""
 	c.noticed = c.noticed && c.phase != reloading // else the reload that waits may be for what has changed since
+	c.program.Runs.Tree.Store(d.Tree)
 	for _, name := range d.Releases {
 		c.Deployed[name] = true
 	}

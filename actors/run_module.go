@@ -207,8 +207,8 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 	m.Drifted, m.Allowed, m.GiveUp, m.Current = j.Known.Drifted, j.Known.Allowed, run.Context().Done(), j.current
 	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
 	m.Orphaned = func(release string) (bool, error) {
-		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-		return of.Orphaned, err
+		d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
+		return err == nil && d.Orphaned(release), err
 	}
 	began := time.Now()
 	outcome, err = j.Releases.Apply(j.WriteContext, m)
@@ -398,19 +398,6 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	return append(releases, ours...), others, nil
 }
 
-// mayPurge asks converge whether a release is still one to purge; it answers purgeable.
-type (
-	mayPurge struct{ Release string }
-	// purgeable is the answer.
-	purgeable struct {
-		May bool
-		// Data: objects that hold data may be deleted, too.
-		Data bool
-		// Orphaned: it has no module any more, so that others may take its objects over.
-		Orphaned bool
-	}
-)
-
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
 // that ends first.
 func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error) {
@@ -431,15 +418,15 @@ func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error)
 			return false, run.Context().Err()
 		}
 	}
-	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-	if err != nil || !due.May {
+	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
+	if err != nil || !d.MayPurge(release) {
 		return false, err
 	}
-	if err := j.allRan(run); err != nil {
+	if err := j.allRan(run, d); err != nil {
 		return false, fmt.Errorf("purge release %s: it is held back: %w", release, err)
 	}
 	run.Step("helm uninstall %s", release)
-	existed, err := j.Releases.Purge(j.WriteContext, release, helm.Purging{Data: due.Data})
+	existed, err := j.Releases.Purge(j.WriteContext, release, helm.Purging{Data: d.MayDeleteData(release)})
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
@@ -452,11 +439,7 @@ func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error)
 // allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
 // merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
 // those of others alone (P2); until then it is unknown which these are.
-func (j Job) allRan(run *supervisor.Run) error {
-	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
-	if err != nil {
-		return err
-	}
+func (j Job) allRan(run *supervisor.Run, d discovery) error {
 	const unknown = ", so it is unknown whether the module has objects of this release"
 	if broken := d.Tree.Broken; len(broken) > 0 {
 		return fmt.Errorf("module directory %s does not load"+unknown, broken[0].Base)

@@ -29,6 +29,8 @@ type SetModule struct {
 	Want Want
 	// Maintenance is the mode, empty for none (H15).
 	Maintenance string
+	// Files are those from which it has started: after others it needs this message again.
+	Files string
 }
 
 // Want is what is wanted of a module.

@@ -90,14 +90,10 @@
 //
 //	getDiscovery         run, server       converge
 //	discovery            converge          run, server
-//	mayPurge             run               converge
-//	purgeable            converge          run
 //
 //	handOver             run, server       module, global-hooks
 //	getHooks             run               module
 //	handed               module, global    run, server
-//	awaitQuiet           run               module
-//	moduleQuiet          module            run
 //
 //	releaseApplied       run, module       healer
 package messages

@@ -103,6 +103,12 @@ func (r Reload) HasDirectory(release string) bool {
 		slices.ContainsFunc(r.Tree.Broken, func(m addons.Module) bool { return m.Name == release })
 }
 
+// MayPurge reports whether a purge that was queued, maybe days ago, is still due. It is not when the directory is back, also if
+// it does not load, when maintenance has begun, or when a later reload holds the purge (P1).
+func (r Reload) MayPurge(release string) bool {
+	return !r.HasDirectory(release) && !slices.Contains(r.Purges.Held, release) && !r.Untouchable(release)
+}
+
 // MayDeleteData reports whether a purge of a release may delete objects that hold data: a person has
 // allowed it, by the option or by a confirmation (P1).
 func (r Reload) MayDeleteData(release string) bool { return r.AllowPurge || r.Purges.Allowed[release] }

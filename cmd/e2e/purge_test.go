@@ -362,7 +362,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 	held := "the upgrade is held back, because their data would be deleted with them: they are not in the chart any more: " + claim + "; to allow it: kubectl annotate"
 	expectAll(t, o.command("plan"), "the upgrade is held back, because their data", claim, "- PersistentVolumeClaim")
 	h.setConfig(map[string]string{"global": "any: change", "web": "size: big"})
-	o.expect("WARN an upgrade is held back until a person allows it", "module=db", "objects=["+claim+"]")
+	o.expect("WARN an upgrade is held back until a person allows it", "module=db", claim)
 	o.expect("converged", "modules=2")
 	h.awaitConfigMap("web", "size", "big")
 	h.awaitRevisions("db", "1:deployed")
