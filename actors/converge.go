@@ -34,21 +34,17 @@ type converge struct {
 	// group are the modules of the RunModules task in progress.
 	group []string
 
-	// Reload is what decides on the steps of a reload, with what the last discovery has found.
-	plan.Reload
+	// discovery is what the next one begins with, and what the last one has found.
+	discovery
 	globalHooks []hooks.Hook
-	config      map[string]bool               // flags in the ConfigMap, by flag key
-	dynamic     map[string]bool               // flags of global hooks, by flag key (D25)
 	dynamicBy   map[string]string             // which hook has set each
 	configured  map[string]string             // maintenance modes in the ConfigMap (H15)
-	suspended   map[string]bool               // by spec.suspend of objects of kind Module (H27)
 	told        map[string]messages.SetModule // what modules know, and have not forgotten since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not.
 	discoveryFails string
 	problems       map[string][]string // on disk, by module or GlobalHooks
 
-	others []string        // releases that are left alone
-	held   *view.HeldPurge // what the last reload would have purged; nil for nothing
+	held *view.HeldPurge // what the last reload would have purged; nil for nothing
 
 	life[convergePhase]
 	number int // of the last reload that has begun; 0 before the first
@@ -60,7 +56,6 @@ type converge struct {
 	counts       discovery // the last one that counts
 	ready        bool      // the first converge is over
 	delayed      bool      // a delayedReload is on its way
-	noticed      bool      // the disk has changed since the last discovery
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
 }
@@ -68,12 +63,11 @@ type converge struct {
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
 		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, life: life[convergePhase]{"converge", p.Log, convergePhases(), idle},
-		Reload: plan.Reload{
+		discovery: discovery{Config: b.doc.Flags, Suspended: b.suspended, Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
-		},
-		globalHooks: b.globalHooks, config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
-		told: map[string]messages.SetModule{},
+		}},
+		globalHooks: b.globalHooks, configured: b.doc.Maintenance, told: map[string]messages.SetModule{},
 	}
 }
 
@@ -109,10 +103,10 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.SuspensionChanged:
 		c.suspensionChanged(ctx, msg)
 	case messages.ConfigFlagsSaved:
-		c.config = msg.Flags
+		c.Config = msg.Flags
 		c.tell(ctx)
 	case messages.SetDynamicFlags:
-		c.dynamic, c.dynamicBy = msg.Flags, msg.By
+		c.Dynamic, c.dynamicBy = msg.Flags, msg.By
 		c.tell(ctx)
 		c.tellConfig(ctx)
 	case messages.ModuleDeleted:
@@ -125,7 +119,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.RetryNow:
 		c.runs.RetryNow()
 	case getDiscovery:
-		ctx.Respond(c.discovery())
+		ctx.Respond(c.begins())
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -174,7 +168,7 @@ func (c *converge) discover(ctx actor.Context, t messages.Task) {
 	var from discovery
 	j := reloadJob(c.program, t)
 	task := supervisor.Task{
-		Begins:    func() { from = c.discovery() },
+		Begins:    func() { from = c.begins() },
 		Work:      func(run *supervisor.Run) (any, error) { return j.discover(run, from) },
 		Succeeded: func(ctx actor.Context, result any) { c.discovered(ctx, t, result) },
 	}
@@ -281,7 +275,7 @@ func (c *converge) decided(ctx actor.Context, verdicts map[string]plan.Verdict) 
 // tellConfig tells config what decides which modules' values are checked (D37): flags of hooks, and answers of scripts
 // since the first discovery.
 func (c *converge) tellConfig(ctx actor.Context) {
-	enabling := plan.Enabling{Dynamic: c.dynamic}
+	enabling := plan.Enabling{Dynamic: c.Dynamic}
 	if c.Verdicts != nil {
 		enabling.Scripts = plan.Answers(c.Verdicts)
 	}
@@ -324,30 +318,28 @@ func (c *converge) globalChanged(from discovery) bool {
 		return false
 	}
 	return from.Global.Checksum() != c.program.Global.Load().Checksum() ||
-		!maps.Equal(from.Dynamic, c.dynamic) || !maps.Equal(from.Config, c.config)
+		!maps.Equal(from.Dynamic, c.Dynamic) || !maps.Equal(from.Config, c.Config)
 }
 
 // configChanged reacts to an edit (G16). Modules that it switches off are stopped at once, so that
 // one which keeps failing does not delay the reload that deletes it (E11, F8). Every failed task is
 // retried at once: the edit may be the fix (F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
-	c.config, c.configured = msg.Flags, msg.Maintenance
+	c.Config, c.configured = msg.Flags, msg.Maintenance
 	thawed, reload := c.maintenanceChanged(ctx)
 	cause := msg.Cause
 	// Owners have received the new values before, and try again what has failed: config sends these first.
 	c.runs.RetryNow()
 	switch {
-	case c.number == 0:
-		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
+	case c.number == 0: // the first reload uses them
 	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.Tree.Stale():
 		c.request(ctx, cause) // what did not fit the values may fit now
 	default:
-		scripted, run := c.scripted(msg.Modules)
+		scripted, run := c.scripted(append(thawed, msg.Modules...))
 		if len(scripted) > 0 { // they run afterwards
 			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: scripted}, cause))
 		}
-		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
-		c.run(ctx, append(run, thawed...), cause)
+		c.run(ctx, run, cause)
 	}
 }
 
@@ -424,15 +416,15 @@ func (c *converge) tell(ctx actor.Context) {
 // waited.
 func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
 	before := c.Maintenance
-	c.Maintenance = plan.WithSuspended(c.configured, c.suspended)
+	c.Maintenance = plan.WithSuspended(c.configured, c.Suspended)
 	c.tell(ctx)
 	return c.MaintenanceEnds(before)
 }
 
 // suspensionChanged suspends modules, and runs those that are resumed (H27).
 func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionChanged) {
-	resumed := slices.DeleteFunc(slices.Collect(maps.Keys(c.suspended)), func(name string) bool { return msg.Names[name] })
-	c.suspended = msg.Names
+	resumed := slices.DeleteFunc(slices.Collect(maps.Keys(c.Suspended)), func(name string) bool { return msg.Names[name] })
+	c.Suspended = msg.Names
 	_, reload := c.maintenanceChanged(ctx)
 	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
 	switch {
@@ -458,7 +450,7 @@ func (c *converge) why(v plan.Verdict, m addons.Module) string {
 func (c *converge) explain() (off, on map[string]string) {
 	off, on = map[string]string{}, map[string]string{}
 	for _, m := range c.Tree.Modules {
-		flags := plan.SwitchedOn(m, c.dynamic, c.config)
+		flags := plan.SwitchedOn(m, c.Dynamic, c.Config)
 		switch { // what a person must change first comes first: without a flag no script is asked
 		case !flags.Enabled:
 			if off[m.Name] = c.why(flags, m); flags.Source == plan.ByDefault {

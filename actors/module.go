@@ -138,14 +138,9 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 
 // executeRun begins a module run, if the phase allows one. The run needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
-	switch m.phase {
-	case view.Disabled, view.Suspended, view.Deleting:
-		// A run that was queued before the module was disabled must not start it again, not
-		// even when its delete has failed and is parked.
-		refuse(ctx, a.Task)
-		return
-	}
-	if m.maintenance == values.Suspended { // before its first run; afterwards the phase says so
+	// A run that was queued before the module was disabled must not start it again, not even when its delete has failed and
+	// is parked. Of a module that is suspended before its first run the phase does not say so.
+	if m.off() && m.phase != view.Waiting || m.maintenance == values.Suspended {
 		refuse(ctx, a.Task)
 		return
 	}

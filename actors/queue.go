@@ -440,13 +440,11 @@ func loopDelay(c messages.Cause) time.Duration { return slowedDown(turns(c), 30*
 
 // slowedDown is the delay of what was done a number of times: none for allowedTurns, then 5 s,
 // and twice as long each time, up to longest.
-func slowedDown(times int, longest time.Duration) (d time.Duration) {
-	for range times - allowedTurns {
-		if d = min(max(2*d, 5*time.Second), longest); d == longest {
-			break
-		}
+func slowedDown(times int, longest time.Duration) time.Duration {
+	if times <= allowedTurns {
+		return 0
 	}
-	return d
+	return min(5*time.Second<<min(times-allowedTurns-1, 10), longest)
 }
 
 // Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
@@ -459,14 +457,9 @@ func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) 
 
 // chainText shows the latest links of a chain.
 func chainText(c messages.Cause) string {
-	const shown = 6
 	var links []string
-	chain := c.Chain()
-	for _, link := range chain[:min(shown, len(chain))] {
+	for _, link := range c.Chain() {
 		links = append(links, link.String())
 	}
-	if more := len(chain) - shown; more > 0 {
-		links = append(links, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(links, " ← ")
+	return strings.Join(links[:min(6, len(links))], " ← ")
 }

@@ -29,7 +29,7 @@ const maxRestarts = 3
 // place of its pending steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in
 // progress ends first, unless its head fails: then the queue lets the next one replace it.
 func (c *converge) request(ctx actor.Context, cause messages.Cause) {
-	c.noticed = c.noticed || cause.Activation == messages.ByFiles
+	c.Noticed = c.Noticed || cause.Activation == messages.ByFiles
 	switch {
 	case c.phase == requested || c.phase == postponed: // it waits
 		return
@@ -273,9 +273,6 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	if name, _, ok := strings.Cut(value, ":"); ok {
 		if c.Tree.Module(name) != nil {
 			ctx.Send(c.program.Owner(name), messages.ConfirmPurge{Value: value})
-		} else {
-			c.log.Warn("a confirmation names no module; it is removed",
-				"annotation", kube.ConfirmPurgeAnnotation, "value", value)
 		}
 		ctx.Send(c.program.PID(configPath), messages.RemoveConfirmation{Value: value})
 		return
@@ -286,13 +283,12 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	}
 }
 
-// discovery is what one begins with. It shares nothing that converge changes later.
-func (c *converge) discovery() discovery {
-	known := c.Reload
-	known.Deployed, known.Ran, known.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
-	return discovery{
-		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, Noticed: c.noticed, Before: c.Enabled,
-	}
+// begins is what a discovery begins with. It shares nothing that converge changes later.
+func (c *converge) begins() discovery {
+	d := c.discovery
+	d.Deployed, d.Ran, d.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
+	d.Before = c.Enabled
+	return d
 }
 
 // found puts in force what a discovery has found, logs warnings that the tree before did not have, and returns the modules whose
@@ -309,7 +305,7 @@ func (c *converge) found(d discovery) (gone []string) {
 		}
 	}
 	c.Tree, c.discoveryFails = d.Tree, ""
-	c.noticed = c.noticed && c.phase != reloading // else the reload that waits may be for what has changed since
+	c.Noticed = c.Noticed && c.phase != reloading // else the reload that waits may be for what has changed since
 	c.program.Runs.Tree.Store(d.Tree)
 	for _, name := range d.Releases {
 		c.Deployed[name] = true
@@ -317,16 +313,16 @@ func (c *converge) found(d discovery) (gone []string) {
 	for _, name := range d.Others { // they have no label of an operator, and are never purged (P2)
 		delete(c.Deployed, name) // of a module that never adopted it, and is gone
 	}
-	if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
+	if len(d.Others) > 0 && !slices.Equal(d.Others, c.Others) {
 		c.log.Info("releases that were not installed by an addon-operator are left alone", "releases", d.Others)
 	}
-	c.others = d.Others
+	c.Others = d.Others
 	return gone
 }
 
 // switchedOn reports whether the flags switch a module on.
 func (c *converge) switchedOn(m addons.Module) bool {
-	return plan.SwitchedOn(m, c.dynamic, c.config).Enabled
+	return plan.SwitchedOn(m, c.Dynamic, c.Config).Enabled
 }
 
 // saysNo reports whether the last answer of a module's enabled script was false.

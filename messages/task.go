@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -257,16 +258,9 @@ type FinishReload struct{}
 // About is what the run is about, for people.
 func (w RunHook) About() string {
 	var names []string
-	count := map[string]int{}
 	for _, t := range w.Triggers {
-		name := describeTrigger(t.Context)
-		if count[name]++; count[name] == 1 {
+		if name := describeTrigger(t.Context); !slices.Contains(names, name) {
 			names = append(names, name)
-		}
-	}
-	for i, name := range names {
-		if n := count[name]; n > 1 {
-			names[i] = fmt.Sprintf("%s×%d", name, n)
 		}
 	}
 	return w.Hook + " " + strings.Join(names, ",")

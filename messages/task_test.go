@@ -26,7 +26,7 @@ func TestTaskAsText(t *testing.T) {
 				hooks.Context{Binding: "pods", Type: hooks.TypeEvent, WatchEvent: hooks.Deleted},
 			),
 		}},
-		"RunHook dns a.sh pods/Synchronization,cfg/Modified×2,cron/Schedule": {Owner: "dns", Work: messages.RunHook{
+		"RunHook dns a.sh pods/Synchronization,cfg/Modified,cron/Schedule": {Owner: "dns", Work: messages.RunHook{
 			Hook: "a.sh", Binding: hooks.OnKubernetes, Triggers: triggers(
 				hooks.Context{Binding: "pods", Type: hooks.TypeSynchronization},
 				hooks.Context{Binding: "cfg", Type: hooks.TypeEvent, WatchEvent: hooks.Modified},
