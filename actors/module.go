@@ -148,7 +148,7 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	m.drift.number++
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.begins, a.cancelled = m.runBegins, m.runEnded
+	a.begins, a.ended = m.runBegins, m.runEnded
 	a.leaves, a.release = m.program.Isolate, true
 	m.startAlone(ctx, a)
 }
@@ -170,7 +170,6 @@ func (m *module) runBegins(t messages.Task, first bool) {
 // nothing new is known of the release.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
-	m.runEnded()
 	if !outcome.Untouched {
 		m.last = outcome.Release
 		m.noteHeld(outcome.Release.Held)
@@ -178,12 +177,10 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.driftCorrected()
 	}
 	m.become(view.Ready)
-	if m.lastRun != nil {
-		run := *m.lastRun // the old one is published
-		run.Release = outcome.Describe()
-		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
-		m.lastRun = &run
-	}
+	run := *m.lastRun // the old one is published
+	run.Release = outcome.Describe()
+	run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
+	m.lastRun = &run
 	if m.loop = ""; outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.NewTask(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace = t.Reload, t.Trace

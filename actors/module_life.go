@@ -124,6 +124,7 @@ func (m *module) resume(ctx actor.Context) {
 // once, because the change may be the fix. Else the module starts from the beginning, because its hooks may be others; its
 // release stays as it is.
 func (m *module) update(ctx actor.Context, msg updateModule) {
+	m.workingDir = msg.Module.Root
 	if !msg.Again {
 		m.module = msg.Module
 		m.onFiles(msg.Section)
@@ -132,7 +133,7 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	held, allowed := m.held, m.allowed
 	m.forget(ctx)
 	m.held, m.allowed = held, allowed
-	m.module, m.section, m.workingDir = msg.Module, msg.Section, msg.Module.Root
+	m.module, m.section = msg.Module, msg.Section
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27) ends what it does; tasks

@@ -23,12 +23,12 @@ type assignment struct {
 	Job
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
-	// begins, succeeded, failed and cancelled are optional. They run in the mailbox of the owner:
+	// begins, succeeded, failed and ended are optional. They run in the mailbox of the owner:
 	// begins before each attempt, failed after each failed one, the others at most once.
 	begins    func(t messages.Task, first bool)
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
-	cancelled func()
+	ended     func()
 	// leaves: after its first failure, or a minute, the queue continues without the task (option isolate). The run
 	// goes on with its retries.
 	leaves bool
@@ -155,8 +155,8 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 			} else {
 				o.dropEffects(t.Due)
 			}
-			if t.cancelled != nil && !done {
-				t.cancelled()
+			if t.ended != nil {
+				t.ended()
 			}
 			if delete(o.tasks, t.Task.ID); t.leaving != nil {
 				t.leaving.Stop()

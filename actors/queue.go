@@ -36,10 +36,6 @@ type head struct {
 	leaves bool // its owner was told to make no further attempt
 }
 
-func newQueue(p *program, name string) *queue {
-	return &queue{program: p, name: name}
-}
-
 // Receive implements actor.Actor.
 func (q *queue) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -200,12 +196,8 @@ func (q *queue) add(t messages.Task, first bool, index int) {
 	if q.isServed(t) {
 		return
 	}
-	if w, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
-		for _, module := range w.Modules {
-			t = q.inPlaceOf(t, func(waiting messages.Task) bool {
-				return slices.Equal(runs(waiting), []string{module}) && waiting.Reload == 0
-			})
-		}
+	if _, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
+		t = q.inPlaceOf(t, func(waiting messages.Task) bool { return waiting.Reload == 0 && serves(t, waiting) })
 	}
 	q.line = q.program.MergeIntoWaiting(q.line, t)
 }

@@ -39,21 +39,16 @@ func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 		c.restart(ctx, cause)
 		return
 	default:
-		c.postpone(cause)
+		c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
+		if c.restarts == maxRestarts { // reported once until a reload ends with nothing postponed
+			c.restarts++
+			const what = "reloads of all modules are restarted again and again: each one ends before the next one starts; fix what changes so often"
+			c.log.Warn(what, "cause", cause)
+			c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: what + ": " + cause.String()})
+		}
+		c.become(postponed)
 	}
 	c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
-}
-
-// postpone notes and reports a reload that follows the one in progress.
-func (c *converge) postpone(cause messages.Cause) {
-	c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
-	if c.restarts == maxRestarts { // once until a reload ends with nothing postponed
-		c.restarts++
-		const what = "reloads of all modules are restarted again and again: each one ends before the next one starts; fix what changes so often"
-		c.log.Warn(what, "cause", cause)
-		c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: what + ": " + cause.String()})
-	}
-	c.become(postponed)
 }
 
 // delayedReload is a reload that waited because it is part of a loop.

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -53,12 +54,7 @@ type Task struct {
 }
 
 // InQueue is the ID of the task as its queue knows it.
-func (t Task) InQueue() string {
-	if t.Group != "" {
-		return t.Group
-	}
-	return t.ID
-}
+func (t Task) InQueue() string { return cmp.Or(t.Group, t.ID) }
 
 // Instead is the task as one that runs in place of another, too: what a person did is its cause rather than other things.
 func (t Task) Instead(of Task) Task {
@@ -118,15 +114,14 @@ func (c Cause) First() Cause {
 // shortened bounds the chain to n links. It leaves out links just after the first one, which
 // metrics name (I3): the latest links show a loop.
 func (c Cause) shortened(n int) Cause {
-	switch {
-	case c.Parent == nil:
-	case n <= 2:
-		first := c.First()
-		c.Parent = &first
-	default:
-		parent := c.Parent.shortened(n - 1)
-		c.Parent = &parent
+	if c.Parent == nil {
+		return c
 	}
+	parent := c.First()
+	if n > 2 {
+		parent = c.Parent.shortened(n - 1)
+	}
+	c.Parent = &parent
 	return c
 }
 
@@ -159,12 +154,7 @@ const (
 func (c Cause) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // String is the last link of the chain.
-func (c Cause) String() string {
-	if c.Detail == "" {
-		return c.Activation
-	}
-	return c.Activation + ": " + c.Detail
-}
+func (c Cause) String() string { return strings.TrimSuffix(c.Activation+": "+c.Detail, ": ") }
 
 // Work is what a task does: one of the types of this package.
 type Work any
@@ -259,21 +249,12 @@ type FinishReload struct{}
 func (w RunHook) About() string {
 	var names []string
 	for _, t := range w.Triggers {
-		if name := describeTrigger(t.Context); !slices.Contains(names, name) {
+		what := cmp.Or(t.Context.WatchEvent, string(t.Context.Type))
+		if name := strings.TrimSuffix(t.Context.Binding+"/"+what, "/"); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return w.Hook + " " + strings.Join(names, ",")
-}
-
-func describeTrigger(c hooks.Context) string {
-	switch {
-	case c.WatchEvent != "":
-		return c.Binding + "/" + c.WatchEvent
-	case c.Type != "":
-		return c.Binding + "/" + string(c.Type)
-	}
-	return c.Binding
 }
 
 // Kind is the name of the work.
