@@ -261,7 +261,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		c.Deployed[name], c.Ran[name] = true, true
 	}
 	c.tell(ctx) // of those that are off now, and not at their turn: what runs of them must end
-	c.enqueue(ctx, true, c.reloadTasks(steps, t.Reload))
+	c.enqueue(ctx, true, t.Reload, c.reloadTasks(steps))
 }
 
 // decided notes which modules are enabled.
@@ -327,20 +327,10 @@ func (c *converge) globalChanged(from discovery) bool {
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.Config, c.configured = msg.Flags, msg.Maintenance
 	thawed, reload := c.maintenanceChanged(ctx)
-	cause := msg.Cause
 	// Owners have received the new values before, and try again what has failed: config sends these first.
 	c.runs.RetryNow()
-	switch {
-	case c.number == 0: // the first reload uses them
-	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.Tree.Stale():
-		c.request(ctx, cause) // what did not fit the values may fit now
-	default:
-		scripted, run := c.scripted(append(thawed, msg.Modules...))
-		if len(scripted) > 0 { // they run afterwards
-			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: scripted}, cause))
-		}
-		c.run(ctx, run, cause)
-	}
+	reload = reload || msg.Global || msg.FlagsChanged || c.program.Disk != nil && c.Tree.Stale() // what did not fit may fit now
+	c.react(ctx, reload, append(thawed, msg.Modules...), msg.Cause)
 }
 
 // publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that
@@ -426,14 +416,7 @@ func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionC
 	resumed := slices.DeleteFunc(slices.Collect(maps.Keys(c.Suspended)), func(name string) bool { return msg.Names[name] })
 	c.Suspended = msg.Names
 	_, reload := c.maintenanceChanged(ctx)
-	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
-	switch {
-	case c.number == 0: // the first reload sees it
-	case reload:
-		c.request(ctx, cause)
-	default:
-		c.run(ctx, resumed, cause)
-	}
+	c.react(ctx, reload, resumed, messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"})
 }
 
 // why says which rule has enabled or disabled a module, and which hook (E16). plan does not know

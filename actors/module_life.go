@@ -130,9 +130,7 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 		m.onFiles(msg.Section)
 		return
 	}
-	held, allowed := m.held, m.allowed
 	m.forget(ctx)
-	m.held, m.allowed = held, allowed
 	m.module, m.section = msg.Module, msg.Section
 }
 

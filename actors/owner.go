@@ -40,7 +40,6 @@ type assignment struct {
 	out     bool              // its queue continues without it, so its end sends no TaskDone
 	held    bool              // if it fails, its queue has it back
 	slot    bool              // it has left its queue during this attempt, with one of the places for that
-	leaving *time.Timer       // when it leaves its queue; nil: it does not
 }
 
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
@@ -104,7 +103,7 @@ func (o *owner) leaveDue(ctx actor.Context, msg leaveDue) {
 		return
 	}
 	if t.slot = o.program.Out.TryAcquire(1); !t.slot {
-		t.leaving = o.program.SendLater(ctx, leaveAgain, msg)
+		o.program.SendLater(ctx, leaveAgain, msg)
 		return
 	}
 	o.leave(t, "takes longer than a minute", "")
@@ -141,7 +140,7 @@ func (o *owner) cancelAll(ctx actor.Context) {
 func (o *owner) start(ctx actor.Context, t *assignment) {
 	o.tasks[t.Task.ID] = t
 	if t.leaves && !t.out {
-		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
+		o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: t.attempt(o.program),
@@ -158,9 +157,7 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 			if t.ended != nil {
 				t.ended()
 			}
-			if delete(o.tasks, t.Task.ID); t.leaving != nil {
-				t.leaving.Stop()
-			}
+			delete(o.tasks, t.Task.ID)
 			o.freeSlot(t)
 			if !t.out {
 				ctx.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: held})

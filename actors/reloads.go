@@ -97,18 +97,15 @@ func (c *converge) begin(ctx actor.Context, t messages.Task) {
 		c.discover(ctx, t)
 		return
 	}
-	tasks = append(tasks, c.program.NewTask(messages.Converge, messages.DiscoverModules{}, cause))
-	for i := range tasks {
-		tasks[i].Reload = c.number
-	}
-	c.enqueue(ctx, true, tasks)
+	c.enqueue(ctx, true, c.number, append(tasks, c.program.NewTask(messages.Converge, messages.DiscoverModules{}, cause)))
 	refuse(ctx, t) // it is done
 }
 
-// enqueue queues tasks as parts of the reload in progress.
-func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
+// enqueue queues tasks of the start-up, or as steps of the reload with this number, by which the queue finds them when the next
+// one takes its place (F10).
+func (c *converge) enqueue(ctx actor.Context, head bool, reload int, tasks []messages.Task) {
 	for i := range tasks {
-		tasks[i].Trace = c.span.Name()
+		tasks[i].Reload, tasks[i].Trace = reload, c.span.Name()
 	}
 	c.program.Enqueue(ctx, head, tasks...)
 }
@@ -116,15 +113,8 @@ func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) 
 // reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,
 // purges, afterAll, the end (E8, X21). Modules of one order number form a group, which one task
 // runs in parallel, if the option allows more than one at a time (X24).
-func (c *converge) reloadTasks(steps plan.Steps, reload int) []messages.Task {
-	var tasks []messages.Task
-	// All steps have the number of the reload, by which the queue finds them when it is overtaken
-	// (F10).
-	add := func(owner string, w messages.Work) {
-		t := c.program.NewTask(owner, w, c.cause)
-		t.Reload = reload
-		tasks = append(tasks, t)
-	}
+func (c *converge) reloadTasks(steps plan.Steps) (tasks []messages.Task) {
+	add := func(owner string, w messages.Work) { tasks = append(tasks, c.program.NewTask(owner, w, c.cause)) }
 	for _, group := range steps.Groups(c.Tree.Modules, c.program.Width) {
 		if len(group) == 1 {
 			add(group[0], messages.RunModule{})
@@ -155,7 +145,7 @@ func (c *converge) startUp(ctx actor.Context) {
 	c.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.Tree.Modules))
 	c.tell(ctx) // who is thawed during the first discovery must know what it left out
-	c.enqueue(ctx, false, c.startUpTasks(c.globalHooks, cause))
+	c.enqueue(ctx, false, 0, c.startUpTasks(c.globalHooks, cause))
 	c.request(ctx, cause)
 }
 
@@ -187,7 +177,7 @@ func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 	if d.GlobalAsked {
 		c.globalHooks = d.GlobalHooks
 		c.log.Info("global hooks have changed and start again")
-		c.enqueue(ctx, true, c.startUpTasks(d.GlobalHooks, cause))
+		c.enqueue(ctx, true, 0, c.startUpTasks(d.GlobalHooks, cause))
 	}
 }
 
@@ -273,9 +263,7 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 		return
 	}
 	c.Purges.Confirmed = value
-	if c.number > 0 {
-		c.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
-	}
+	c.react(ctx, true, nil, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 }
 
 // begins is what a discovery begins with. It shares nothing that converge changes later.
@@ -329,17 +317,25 @@ func (c *converge) saysNo(m addons.Module) bool {
 // wanted reports whether flags switch a module on, and its script has not said no.
 func (c *converge) wanted(m addons.Module) bool { return c.switchedOn(m) && !c.saysNo(m) }
 
-// scripted splits the names of modules into those whose enabled scripts have a say, because their flags switch them on,
-// and the others.
-func (c *converge) scripted(names []string) (scripted, others []string) {
-	for _, name := range names {
-		if m := c.Tree.Module(name); m != nil && m.EnabledScript != "" && c.switchedOn(*m) {
-			scripted = append(scripted, name)
-		} else {
-			others = append(others, name)
+// react has a reload, or runs of these modules, follow from what a person did. Enabled scripts that have a say, because flags
+// switch their modules on, are asked first: these modules run afterwards (E6).
+func (c *converge) react(ctx actor.Context, reload bool, modules []string, cause messages.Cause) {
+	switch {
+	case c.number == 0: // the first reload sees it
+	case reload:
+		c.request(ctx, cause)
+	default:
+		asks := func(name string) bool {
+			m := c.Tree.Module(name)
+			return m != nil && m.EnabledScript != "" && c.switchedOn(*m)
 		}
+		others := slices.DeleteFunc(slices.Clone(modules), asks)
+		if len(others) < len(modules) {
+			scripted := slices.DeleteFunc(modules, func(name string) bool { return !asks(name) })
+			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: scripted}, cause))
+		}
+		c.run(ctx, others, cause)
 	}
-	return scripted, others
 }
 
 // run queues a run for those of the modules that are enabled (G16).
