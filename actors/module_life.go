@@ -51,7 +51,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 // end cancels what runs of the module, and what waits for that. A Helm action ends normally.
 func (m *module) end(ctx actor.Context) {
 	m.loading = nil
-	m.dropNext(ctx)
+	m.next = nil
 	m.cancelAll(ctx)
 }
 

@@ -143,9 +143,14 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 		o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
 	o.runs.Start(ctx, supervisor.Task{
-		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: t.attempt(o.program),
-		Succeeded: t.succeeded,
-		Failed:    func(at supervisor.Attempt) { o.attemptFailed(t, at) },
+		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Work: t.attempt(o.program), Succeeded: t.succeeded,
+		Begins: func() {
+			*t.Known = o.self.known()
+			if t.Known.Out = t.out; t.begins != nil {
+				t.begins(t.Task, t.failing == nil)
+			}
+		},
+		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
 		Ended: func(ctx actor.Context, done bool) {
 			// startNext comes last, because the next task must find the release free.
 			held := t.held && !done
@@ -184,33 +189,20 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 	}
 }
 
-// handTo hands over to an attempt that is about to begin.
-func (o *owner) handTo(t *assignment) {
-	*t.Known = o.self.known()
-	t.Known.Out = t.out
-	if t.begins != nil {
-		t.begins(t.Task, t.failing == nil)
-	}
-}
-
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
-// its records). If an earlier one is out of its queue, the new one joins it: the queue continues, and after the attempt
-// in progress the new one runs in its place, with the current values and with the causes of both.
+// its records). If an earlier one has it, that is out of its queue, and the new one joins it: the queue continues, and after
+// the attempt in progress the new one runs in its place, with the current values.
 func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 	before := o.ofRelease()
 	if before == nil {
 		o.start(ctx, a)
 		return
 	}
-	a.Task = a.Task.Instead(before.Task)
-	if o.next != nil {
+	if a.Task = a.Task.Instead(before.Task); o.next != nil {
 		a.Task = a.Task.Instead(o.next.Task)
-		o.dropNext(ctx)
 	}
-	if a.out = before.out; a.out {
-		taskEnded(ctx, a.Task, a.queue)
-	}
-	o.next = a
+	a.out, o.next = true, a
+	taskEnded(ctx, a.Task, a.queue)
 	o.runs.LastAttempt(ctx, before.Task.ID)
 }
 
@@ -220,14 +212,6 @@ func (o *owner) startNext(ctx actor.Context) {
 		o.next = nil
 		o.start(ctx, a)
 	}
-}
-
-// dropNext ends the task that waits for the release and has not begun.
-func (o *owner) dropNext(ctx actor.Context) {
-	if a := o.next; a != nil && !a.out {
-		taskEnded(ctx, a.Task, a.queue)
-	}
-	o.next = nil
 }
 
 // listFailing lists the tasks that wait for another attempt, in the order of their IDs, so that a
