@@ -102,9 +102,6 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.configChanged(ctx, msg)
 	case messages.SuspensionChanged:
 		c.suspensionChanged(ctx, msg)
-	case messages.ConfigFlagsSaved:
-		c.Config = msg.Flags
-		c.tell(ctx)
 	case messages.SetDynamicFlags:
 		c.Dynamic, c.dynamicBy = msg.Flags, msg.By
 		c.tell(ctx)
@@ -329,7 +326,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	thawed, reload := c.maintenanceChanged(ctx)
 	// Owners have received the new values before, and try again what has failed: config sends these first.
 	c.runs.RetryNow()
-	reload = reload || msg.Global || msg.FlagsChanged || c.program.Disk != nil && c.Tree.Stale() // what did not fit may fit now
+	reload = reload || msg.Global || msg.FlagsChanged || c.program.Disk != nil && len(msg.Modules) > 0 && c.Tree.Stale() // what did not fit may fit now
 	c.react(ctx, reload, append(thawed, msg.Modules...), msg.Cause)
 }
 

@@ -114,34 +114,36 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
 		if !m.off() || m.phase == view.Waiting { // switched on again since this was queued (E14); a reload finds out what is due
-			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: t.Cause})
-			return
+			break
 		}
 		m.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.leaves, a.release = m.deleted, m.program.Isolate, true
-		m.startAlone(ctx, a)
 	case messages.RunHook, messages.SynchronizeHook:
-		if a.work = m.hookWork(j); a.work == nil || m.off() {
-			refuse(ctx, t)
-			return
+		if !m.off() {
+			a.work = m.hookWork(j)
 		}
-		m.start(ctx, a)
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+	}
+	switch {
+	case a.work == nil:
 		refuse(ctx, t)
+	case a.release:
+		m.startAlone(ctx, a)
+	default:
+		m.start(ctx, a)
 	}
 }
 
-// executeRun begins a module run, if the phase allows one. The run needs the release for itself.
+// executeRun prepares a module run, if the phase allows one. The run needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	// A run that was queued before the module was disabled must not start it again, not even when its delete has failed and
 	// is parked. Of a module that is suspended before its first run the phase does not say so.
 	if m.off() && m.phase != view.Waiting || m.maintenance == values.Suspended {
-		refuse(ctx, a.Task)
 		return
 	}
 	m.delayed.Stop() // this run sees what the delayed one was for
@@ -150,7 +152,6 @@ func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.begins, a.ended = m.runBegins, m.runEnded
 	a.leaves, a.release = m.program.Isolate, true
-	m.startAlone(ctx, a)
 }
 
 // runBegins is called before each attempt at a run.

@@ -90,7 +90,7 @@ func (q *queue) makeWay(ctx actor.Context) {
 	if q.head == nil || !q.head.failed || q.head.leaves {
 		return
 	}
-	i := slices.IndexFunc(q.line, func(t messages.Task) bool { return replaces(t, q.head.Task) || holds(t, q.head.Task) })
+	i := slices.IndexFunc(q.line, func(t messages.Task) bool { return givesWay(q.head.Task, t) })
 	if i < 0 {
 		return
 	}
@@ -104,7 +104,7 @@ func (q *queue) makeWay(ctx actor.Context) {
 		q.line = slices.Insert(q.line, 0, first, again)
 	}
 	q.head.leaves = true
-	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: holds(first, q.head.Task)})
+	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: isReload(first) && isHeld(q.head.Task)})
 }
 
 func isReload(t messages.Task) bool {
@@ -112,12 +112,12 @@ func isReload(t messages.Task) bool {
 	return reload
 }
 
-// replaces reports whether a waiting task does again what a failing one does: a reload the steps of the one before it,
-// and all else of modules; a discovery the runs of the modules that it is for.
-func replaces(t, failing messages.Task) bool {
-	switch w := t.Work.(type) {
+// givesWay reports whether a failing task gives way to one that waits: to a reload, which does again all that modules do, and
+// begins before what it does not replace; the run of a module to the discovery that the module runs after.
+func givesWay(failing, to messages.Task) bool {
+	switch w := to.Work.(type) {
 	case messages.ReloadModules:
-		return ofReload(failing)
+		return ofReload(failing) || isHeld(failing)
 	case messages.DiscoverModules:
 		_, one := failing.Work.(messages.RunModule)
 		return one && slices.Contains(w.Modules, failing.Owner)
@@ -125,19 +125,11 @@ func replaces(t, failing messages.Task) bool {
 	return false
 }
 
-// holds reports whether a reload begins before a failing task, which is tried again afterwards: an event, or a tick. What
-// global hooks do at the start is never passed: the discovery needs what they set.
-func holds(t, failing messages.Task) bool {
-	if !isReload(t) {
-		return false
-	}
-	switch w := failing.Work.(type) {
-	case messages.RunHook:
-		return w.Binding == hooks.OnKubernetes || w.Binding == hooks.OnSchedule
-	case messages.SynchronizeHook: // one that was deferred, or is repeated
-		return messages.ModuleOf(failing.Owner) != ""
-	}
-	return false
+// isHeld reports whether a failing task is tried again after a reload: an event, or a tick, or a Synchronization that was
+// deferred or is repeated. What global hooks do at the start is never passed: the discovery needs what they set.
+func isHeld(failing messages.Task) bool {
+	_, synchronizes := failing.Work.(messages.SynchronizeHook)
+	return carriesTriggers(failing) || synchronizes && messages.ModuleOf(failing.Owner) != ""
 }
 
 // next begins the first task, if none is in progress. A v0 hook runs once for each trigger, so the rest of its task keeps

@@ -45,7 +45,6 @@
 //	ConfigSaved          config            owners
 //	ConfigChanged        config            converge
 //	SetConfig            config            module, global-hooks
-//	ConfigFlagsSaved     config            converge
 //	CheckConfig          server            config
 //	ConfigChecked        config            server
 //	ConfirmPurge         config, converge  converge, module
