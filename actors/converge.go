@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -52,10 +53,11 @@ type converge struct {
 	discoveredIn int
 	began        time.Time
 	cause        messages.Cause
-	span         span      // of the start-up and the reload in progress
-	counts       discovery // the last one that counts
-	ready        bool      // the first converge is over
-	delayed      bool      // a delayedReload is on its way
+	span         span       // of the start-up and the reload in progress
+	counts       discovery  // the last one that counts
+	steps        plan.Steps // of that
+	ready        bool       // the first converge is over
+	delayed      bool       // a delayedReload is on its way
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
 }
@@ -248,11 +250,15 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.Enabled, c.discoveredIn, c.counts = d.Enabled, t.Reload, d
 	steps := c.Steps()
 	c.purgesDecided(ctx, steps)
-	log := c.log
+	log, level := c.log, slog.LevelInfo
+	if reflect.DeepEqual(steps, c.steps) { // reloads are frequent where hooks cause them
+		level = slog.LevelDebug
+	}
+	c.steps = steps
 	if len(gone)+len(steps.Keep)+len(steps.Held) > 0 {
 		log = log.With("removed", gone, "keep", steps.Keep, "held", steps.Held)
 	}
-	log.Info("modules discovered", "run", steps.Run, "delete", steps.Delete, "purge", steps.Purge)
+	log.Log(c.ctx, level, "modules discovered", "run", steps.Run, "delete", steps.Delete, "purge", steps.Purge)
 	c.program.Enabled.Store(&d.Enabled)
 	for _, name := range steps.Run {
 		c.Deployed[name], c.Ran[name] = true, true

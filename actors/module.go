@@ -217,9 +217,10 @@ func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 // changed after the publication, so that readers of the note find the new status.
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
+	changes := m.ofRelease()
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
 		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Release: m.last.Revision,
-		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
+		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: changes != nil && changes.out, LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
 		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: len(m.drift.named), Drifted: m.driftShown(), Held: m.held, Loop: m.loop,
 	})

@@ -271,17 +271,17 @@ var errNotLoaded = errors.New("the module was stopped or disabled before its hoo
 
 // hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is needless.
 func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
-	i := slices.IndexFunc(o.hooks, func(h hooks.Hook) bool { return h.Name == j.Task.Hook() })
-	if i < 0 {
-		return nil
-	}
-	hook := o.hooks[i]
-	switch w := j.Task.Work.(type) {
-	case messages.RunHook:
-		return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Run(w) }
-	case messages.SynchronizeHook:
-		if !o.needless(hook, w) {
-			return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Synchronize(w) }
+	for _, hook := range o.hooks {
+		if hook.Name != j.Task.Hook() {
+			continue
+		}
+		switch w := j.Task.Work.(type) {
+		case messages.RunHook:
+			return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Run(w) }
+		case messages.SynchronizeHook:
+			if !o.needless(hook, w) {
+				return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Synchronize(w) }
+			}
 		}
 	}
 	return nil

@@ -60,12 +60,6 @@ func (o *owner) ofRelease() *assignment {
 	return nil
 }
 
-// isOut reports whether a task of the owner goes on outside of its queue.
-func (o *owner) isOut() bool {
-	t := o.ofRelease()
-	return t != nil && t.out
-}
-
 // attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
 // continues without it.
 func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {

@@ -303,11 +303,6 @@ func (c *converge) found(d discovery) (gone []string) {
 	return gone
 }
 
-// switchedOn reports whether the flags switch a module on.
-func (c *converge) switchedOn(m addons.Module) bool {
-	return plan.SwitchedOn(m, c.Dynamic, c.Config).Enabled
-}
-
 // saysNo reports whether the last answer of a module's enabled script was false.
 func (c *converge) saysNo(m addons.Module) bool {
 	v := c.Verdicts[m.Name]
@@ -315,7 +310,9 @@ func (c *converge) saysNo(m addons.Module) bool {
 }
 
 // wanted reports whether flags switch a module on, and its script has not said no.
-func (c *converge) wanted(m addons.Module) bool { return c.switchedOn(m) && !c.saysNo(m) }
+func (c *converge) wanted(m addons.Module) bool {
+	return plan.SwitchedOn(m, c.Dynamic, c.Config).Enabled && !c.saysNo(m)
+}
 
 // react has a reload, or runs of these modules, follow from what a person did. Enabled scripts that have a say, because flags
 // switch their modules on, are asked first: these modules run afterwards (E6).
@@ -327,7 +324,7 @@ func (c *converge) react(ctx actor.Context, reload bool, modules []string, cause
 	default:
 		asks := func(name string) bool {
 			m := c.Tree.Module(name)
-			return m != nil && m.EnabledScript != "" && c.switchedOn(*m)
+			return m != nil && m.EnabledScript != "" && plan.SwitchedOn(*m, c.Dynamic, c.Config).Enabled
 		}
 		others := slices.DeleteFunc(slices.Clone(modules), asks)
 		if len(others) < len(modules) {
