@@ -62,8 +62,8 @@ func (m *module) off() bool {
 	return slices.Contains([]view.Phase{view.Disabled, view.Waiting, view.Suspended, view.Deleting}, m.phase)
 }
 
-// enabled reports whether the last discovery has enabled the module.
-func (m *module) enabled() bool { return m.phase != view.Disabled && m.phase != view.Deleting }
+// enabled reports whether the last discovery has enabled the module, or its delete has not ended.
+func (m *module) enabled() bool { return m.phase != view.Disabled }
 
 // started reports whether the start-up execution was finished once: later runs leave out onStartup
 // and Synchronizations (X13).
