@@ -167,11 +167,7 @@ func (m *module) noteHeld(hold *helm.Hold) {
 		m.log.Warn("a confirmation does not match the upgrade that is held back now; it is not used", "value", m.allowed, "want", hold.Confirm)
 		m.allowed = ""
 	}
-	names := make([]string, len(hold.Objects))
-	for i, o := range hold.Objects {
-		names[i] = o.String()
-	}
-	if m.held = plan.HeldUpgrade(names, hold.Why, m.program.ConfirmCommand(hold.Confirm)); m.held != before {
+	if m.held = plan.HeldUpgrade(hold, m.program.ConfirmCommand(hold.Confirm)); m.held != before {
 		m.log.Warn("an upgrade is held back until a person allows it, or the change is taken back", "what", m.held)
 		m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: "module " + m.name + ": " + m.held})
 	}

@@ -388,10 +388,8 @@ func changedPaths(after, before *values.Section, flags flagChanges) string {
 	for _, flag := range slices.Concat(flags.config, flags.memory) {
 		paths = append(paths, flag.Key)
 	}
-	if len(paths) == 0 {
-		return ""
-	}
-	return " changed " + messages.Few(3, paths)
+	const changed = " changed "
+	return strings.TrimSuffix(changed+messages.Few(3, paths), changed)
 }
 
 // refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.

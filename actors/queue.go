@@ -185,7 +185,8 @@ func (q *queue) add(t messages.Task, first bool, index int) {
 		q.line = slices.Insert(q.line, min(index, len(q.line)), t)
 		return
 	}
-	if q.isServed(t) {
+	if i := slices.IndexFunc(q.line, func(waiting messages.Task) bool { return serves(waiting, t) }); i >= 0 {
+		q.line[i] = q.line[i].Instead(t)
 		return
 	}
 	if _, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
@@ -201,11 +202,11 @@ func (q *queue) addReload(t messages.Task, first bool) {
 		return isReload(waiting) || ofReload(waiting) && (first || waiting.Reload == 0)
 	})
 	t.Reload = 0 // it is no step of that one
+	at := len(q.line)
 	if first {
-		q.line = slices.Insert(q.line, 0, t)
-		return
+		at = 0
 	}
-	q.line = append(q.line, t)
+	q.line = slices.Insert(q.line, at, t)
 }
 
 // ofReload reports whether a reload does the work of a task, or is ended with it.
@@ -232,15 +233,6 @@ func (q *queue) inPlaceOf(t messages.Task, which func(messages.Task) bool) messa
 		return needless
 	})
 	return t
-}
-
-// isServed reports whether a waiting task makes t needless.
-func (q *queue) isServed(t messages.Task) bool {
-	i := slices.IndexFunc(q.line, func(waiting messages.Task) bool { return serves(waiting, t) })
-	if i >= 0 {
-		q.line[i] = q.line[i].Instead(t)
-	}
-	return i >= 0
 }
 
 // serves reports whether a task makes another one needless: it runs all modules that the other would run, or repeats it.
