@@ -22,10 +22,10 @@ import (
 	"addon-operator/values"
 )
 
-// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the steps into
-// the main queue, decides which modules are enabled, and knows whether the first converge is over,
-// which is readiness. Maps that are handed over in a discovery, or published, are replaced and never changed; all have names
-// of modules as keys, except flags, which have those of the ConfigMap (camelEnabled).
+// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the steps into the main queue,
+// decides which modules are enabled, and knows whether the first converge is over, which is readiness. Maps that are
+// handed over in a discovery, or published, are replaced and never changed; all have names of modules as keys, except
+// flags, which have those of the ConfigMap (camelEnabled).
 type converge struct {
 	// runs are those of tasks of the reload, enabled scripts, purges.
 	runs    *supervisor.Runs
@@ -64,7 +64,8 @@ type converge struct {
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
-		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, life: life[convergePhase]{"converge", p.Log, convergePhases(), idle},
+		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx,
+		life: life[convergePhase]{"converge", p.Log, convergePhases(), idle},
 		discovery: discovery{Config: b.doc.Flags, Suspended: b.suspended, Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
@@ -205,8 +206,8 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	c.program.NoticeFailure(c.log, t, a)
 }
 
-// scriptsAsked ends a discovery that is no step of a reload. A module that its script switches off is suspended at once,
-// as by a flag, and a reload follows. If the answers are the same, the modules run whose sections have changed.
+// scriptsAsked ends a discovery that is no step of a reload. A module that its script switches off is suspended at
+// once, as by a flag, and a reload follows. If the answers are the same, the modules run whose sections have changed.
 func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []string, result any) {
 	d, _ := result.(discovery)
 	if c.number == 0 || c.discoveredIn != c.number {
@@ -332,14 +333,16 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	thawed, reload := c.maintenanceChanged(ctx)
 	// Owners have received the new values before, and try again what has failed: config sends these first.
 	c.runs.RetryNow()
-	reload = reload || msg.Global || msg.FlagsChanged || c.program.Disk != nil && len(msg.Modules) > 0 && c.Tree.Stale() // what did not fit may fit now
-	c.react(ctx, reload, append(thawed, msg.Modules...), msg.Cause)
+	fits := c.program.Disk != nil && len(msg.Modules) > 0 && c.Tree.Stale() // what did not fit the values may fit now
+	c.react(ctx, reload || fits || msg.Global || msg.FlagsChanged, append(thawed, msg.Modules...), msg.Cause)
 }
 
-// publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that
-// is due is not in force (J14).
+// publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change
+// that is due is not in force (J14).
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: view.ConvergeReloading, Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.held, Problems: c.problems}
+	s := view.ConvergeStatus{
+		Phase: view.ConvergeReloading, Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.held, Problems: c.problems,
+	}
 	switch s.Off, s.On = c.explain(); {
 	case c.number == 0:
 		s.Phase = view.ConvergeStarting
@@ -353,8 +356,8 @@ func (c *converge) publish() {
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10
 
-// showProblems shows what is wrong on disk in ways with which an operator starts all the same (J12), and what is new also as
-// an Event. The map is not changed afterwards.
+// showProblems shows what is wrong on disk in ways with which an operator starts all the same (J12), and what is new
+// also as an Event. The map is not changed afterwards.
 func (c *converge) showProblems() {
 	all := map[string][]string{}
 	add := func(owner string, problems []string) {
@@ -370,18 +373,19 @@ func (c *converge) showProblems() {
 	c.problems = all
 	c.publish() // whoever reads the Event looks here next
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
-		about := "module " + owner
+		text := "module " + owner + ": "
 		if owner == messages.GlobalHooks {
-			about = "global hooks"
+			text = "global hooks: "
 		}
+		text += strings.Join(all[owner], "; ")
 		if !slices.Equal(all[owner], before[owner]) {
-			c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(all[owner], "; ")})
+			c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: text})
 		}
 	}
 }
 
-// tell sends modules what is wanted of them, unless they know. Converge is the only sender, so that the latest is always in
-// force: it alone knows files, ConfigMap, flags of hooks and answers of scripts.
+// tell sends modules what is wanted of them, unless they know. Converge is the only sender, so that the latest is
+// always in force: it alone knows files, ConfigMap, flags of hooks and answers of scripts.
 //
 // A module under maintenance (H15) continues with its hooks, but its release is left alone: its
 // runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
@@ -404,9 +408,8 @@ func (c *converge) tell(ctx actor.Context) {
 	}
 }
 
-// maintenanceChanged tells modules their modes, and what flags want, as both are now. It returns the modules that must run
-// because maintenance is over, and whether a reload is due, for deletes and purges that have
-// waited.
+// maintenanceChanged tells modules their modes, and what flags want, as both are now. It returns the modules that must
+// run because maintenance is over, and whether a reload is due, for deletes and purges that have waited.
 func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
 	before := c.Maintenance
 	c.Maintenance = plan.WithSuspended(c.configured, c.Suspended)

@@ -247,8 +247,8 @@ type owner struct {
 	hooks    []hooks.Hook
 	awaiting []*actor.PID // runs that wait for the Synchronizations of other queues
 	ticks    bool         // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
-	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred, because
-	// their kind is missing or forbidden (C16).
+	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred,
+	// because their kind is missing or forbidden (C16).
 	settled map[messages.BindingKey]bool
 
 	section  *values.Section
@@ -321,14 +321,15 @@ func (o *owner) known() known {
 	}
 }
 
-// failed is called after each failed attempt. If files of the module have changed since they were loaded, no further attempt
-// with these values can succeed: a reload compares them, and takes the place of the failing head. If they are gone, the
-// module is forgotten: others may wait for it. It starts again if they are back by then.
+// failed is called after each failed attempt. If files of the module have changed since they were loaded, no further
+// attempt with these values can succeed: a reload compares them, and takes the place of the failing head. If they are
+// gone, the module is forgotten: others may wait for it. It starts again if they are back by then.
 func (m *module) failed(t *assignment, err error) {
 	if t.release {
 		m.program.Metrics.ModuleFailed(m.name, m.phase)
 	}
-	reload := messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", t.Task.Cause)}
+	cause := messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", t.Task.Cause)
+	reload := messages.RequestReload{Cause: cause}
 	_, changed := errors.AsType[*filesChanged](err)
 	if m.module.Gone() {
 		reload.Gone = m.name

@@ -120,9 +120,9 @@ func (m *module) resume(ctx actor.Context) {
 	}
 }
 
-// update takes over what the disk says now (P8). If only values.yaml files of the roots differ, failed tasks are retried at
-// once, because the change may be the fix. Else the module starts from the beginning, because its hooks may be others; its
-// release stays as it is.
+// update takes over what the disk says now (P8). If only values.yaml files of the roots differ, failed tasks are
+// retried at once, because the change may be the fix. Else the module starts from the beginning, because its hooks may
+// be others; its release stays as it is.
 func (m *module) update(ctx actor.Context, msg updateModule) {
 	m.workingDir = msg.Module.Root
 	if !msg.Again {
@@ -134,8 +134,8 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	m.module, m.section = msg.Module, msg.Section
 }
 
-// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27) ends what it does; tasks
-// that are due meanwhile are kept, as while it is switched off.
+// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27)
+// ends what it does; tasks that are due meanwhile are kept, as while it is switched off.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.maintenance {
 		return
@@ -265,7 +265,8 @@ func (m *module) load(ctx actor.Context) {
 // errNotLoaded is the answer of a module that stops, or is switched off.
 var errNotLoaded = errors.New("the module was stopped or disabled before its hooks were loaded")
 
-// hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is needless.
+// hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is
+// needless.
 func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 	for _, hook := range o.hooks {
 		if hook.Name != j.Task.Hook() {
@@ -283,8 +284,8 @@ func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 	return nil
 }
 
-// bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was
-// deferred, the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
+// bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was deferred,
+// the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
 func (o *owner) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
 	if !o.runs.Lives(msg.Task) {
 		return // the owner starts again

@@ -60,8 +60,8 @@ func (o *owner) ofRelease() *assignment {
 	return nil
 }
 
-// attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
-// continues without it.
+// attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head,
+// or continues without it.
 func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 	o.program.NoticeFailure(o.log, t.Task, at)
 	t.failing = &view.FailingTask{
@@ -184,8 +184,8 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 }
 
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
-// its records). If an earlier one has it, that is out of its queue, and the new one joins it: the queue continues, and after
-// the attempt in progress the new one runs in its place, with the current values.
+// its records). If an earlier one has it, that is out of its queue, and the new one joins it: the queue continues, and
+// after the attempt in progress the new one runs in its place, with the current values.
 func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 	before := o.ofRelease()
 	if before == nil {
@@ -231,8 +231,8 @@ func (o *owner) dropEffects(due map[step]effects) {
 	}
 }
 
-// runAgain queues a module run that the module's own hooks have caused. If it waits, because it is part of a loop, any run
-// of the module that begins meanwhile serves it.
+// runAgain queues a module run that the module's own hooks have caused. If it waits, because it is part of a loop, any
+// run of the module that begins meanwhile serves it.
 func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	if later := m.program.enqueueUnlooped(ctx, m.log, head, t); later != nil {
 		m.delayed.Stop()
@@ -284,9 +284,10 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26). Results of hooks are
-// applied one after the other: one that must be written to the ConfigMap waits for the config actor, and those behind it
-// wait for that (D28). Otherwise a second result would be checked against values that the first is about to change.
+// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26). Results of hooks
+// are applied one after the other: one that must be written to the ConfigMap waits for the config actor, and those
+// behind it wait for that (D28). Otherwise a second result would be checked against values that the first is about to
+// change.
 //
 // A patch that changes nothing in the ConfigMap is not written: an own write would show as an edit
 // in the audit log (D27).

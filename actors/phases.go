@@ -18,9 +18,9 @@ type life[P ~string] struct {
 	phase P // changed by become alone
 }
 
-// become is the only way to change the phase. A change that is not drawn is a bug, but what leads to it has happened already:
-// to refuse it would leave the actor in a phase in which it is not, and to crash would interrupt all modules, again after
-// each start if the same inputs lead to it. So it is reported, and the actor goes on. Tests fail.
+// become is the only way to change the phase. A change that is not drawn is a bug, but what leads to it has happened
+// already: to refuse it would leave the actor in a phase in which it is not, and to crash would interrupt all modules,
+// again after each start if the same inputs lead to it. So it is reported, and the actor goes on. Tests fail.
 func (l *life[P]) become(to P) {
 	if l.phase != to && !slices.Contains(l.drawn[l.phase], to) {
 		l.logs.Error("bug: "+l.of+" changes to a phase that is not allowed", "from", l.phase, "to", to)
@@ -78,8 +78,8 @@ func (m *module) started() bool { return m.phase == view.Running || m.phase == v
 //	postponed -files-> requested     (global hooks have changed)
 //
 // In requested and postponed the task ReloadModules waits in the main queue, and one is enough (F9). In reloading and
-// postponed the steps of the reload are there. What is left of the steps of one that starts again is dropped, and what has
-// begun ends without effect (F10).
+// postponed the steps of the reload are there. What is left of the steps of one that starts again is dropped, and what
+// has begun ends without effect (F10).
 type convergePhase string
 
 const (

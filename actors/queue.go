@@ -104,7 +104,8 @@ func (q *queue) makeWay(ctx actor.Context) {
 		q.line = slices.Insert(q.line, 0, first, again)
 	}
 	q.head.leaves = true
-	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: isReload(first) && isHeld(q.head.Task)})
+	hold := isReload(first) && isHeld(q.head.Task)
+	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: hold})
 }
 
 func isReload(t messages.Task) bool {
@@ -112,8 +113,8 @@ func isReload(t messages.Task) bool {
 	return reload
 }
 
-// givesWay reports whether a failing task gives way to one that waits: to a reload, which does again all that modules do, and
-// begins before what it does not replace; the run of a module to the discovery that the module runs after.
+// givesWay reports whether a failing task gives way to one that waits: to a reload, which does again all that modules
+// do, and begins before what it does not replace; the run of a module to the discovery that the module runs after.
 func givesWay(failing, to messages.Task) bool {
 	switch w := to.Work.(type) {
 	case messages.ReloadModules:
@@ -125,15 +126,15 @@ func givesWay(failing, to messages.Task) bool {
 	return false
 }
 
-// isHeld reports whether a failing task is tried again after a reload: an event, or a tick, or a Synchronization that was
-// deferred or is repeated. What global hooks do at the start is never passed: the discovery needs what they set.
+// isHeld reports whether a failing task is tried again after a reload: an event, or a tick, or a Synchronization that
+// was deferred or is repeated. What global hooks do at the start is never passed: the discovery needs what they set.
 func isHeld(failing messages.Task) bool {
 	_, synchronizes := failing.Work.(messages.SynchronizeHook)
 	return carriesTriggers(failing) || synchronizes && messages.ModuleOf(failing.Owner) != ""
 }
 
-// next begins the first task, if none is in progress. A v0 hook runs once for each trigger, so the rest of its task keeps
-// the place in the line (C20).
+// next begins the first task, if none is in progress. A v0 hook runs once for each trigger, so the rest of its task
+// keeps the place in the line (C20).
 func (q *queue) next(ctx actor.Context) {
 	if q.head != nil || len(q.line) == 0 {
 		return
@@ -170,8 +171,8 @@ func (q *queue) publish(ctx actor.Context) {
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
 
-// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9, C15),
-// so that queue.go only begins and ends tasks.
+// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9,
+// C15), so that queue.go only begins and ends tasks.
 
 // add adds a task at the end, or as the one with this index. Of the triggers of a hook it makes one task (C41), of the
 // runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count.
@@ -195,8 +196,8 @@ func (q *queue) add(t messages.Task, first bool, index int) {
 	q.line = q.program.MergeIntoWaiting(q.line, t)
 }
 
-// addReload adds a reload, which runs all modules: at the end, in place of all other work of modules; or first, in place
-// of the reload in progress, too (F10).
+// addReload adds a reload, which runs all modules: at the end, in place of all other work of modules; or first, in
+// place of the reload in progress, too (F10).
 func (q *queue) addReload(t messages.Task, first bool) {
 	t = q.inPlaceOf(t, func(waiting messages.Task) bool {
 		return isReload(waiting) || ofReload(waiting) && (first || waiting.Reload == 0)
@@ -235,7 +236,8 @@ func (q *queue) inPlaceOf(t messages.Task, which func(messages.Task) bool) messa
 	return t
 }
 
-// serves reports whether a task makes another one needless: it runs all modules that the other would run, or repeats it.
+// serves reports whether a task makes another one needless: it runs all modules that the other would run, or repeats
+// it.
 func serves(t, other messages.Task) bool {
 	if Repeats(other, t) {
 		return true
@@ -387,12 +389,13 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	return w
 }
 
-// Repeats reports whether a task repeats another one that waits, so that they do not pile up: a Synchronization whose hook
-// fails (C15), or that several runs of a module wait for.
+// Repeats reports whether a task repeats another one that waits, so that they do not pile up: a Synchronization whose
+// hook fails (C15), or that several runs of a module wait for.
 func Repeats(added, waiting messages.Task) bool {
 	a, sync := added.Work.(messages.SynchronizeHook)
 	w, same := waiting.Work.(messages.SynchronizeHook)
-	return sync && same && added.Owner == waiting.Owner && a.Hook == w.Hook && slices.Equal(a.Bindings, w.Bindings) && (a.Again || !w.Again) && !waiting.Held
+	same = sync && same && added.Owner == waiting.Owner && a.Hook == w.Hook && slices.Equal(a.Bindings, w.Bindings)
+	return same && (a.Again || !w.Again) && !waiting.Held
 }
 
 // allowedTurns is how often the same cause may occur in a chain before the chain counts as a loop:
@@ -423,8 +426,8 @@ func slowedDown(times int, longest time.Duration) time.Duration {
 	return min(5*time.Second<<min(times-allowedTurns-1, 10), longest)
 }
 
-// Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
-// intervals.
+// Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at
+// growing intervals.
 func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) {
 	p.Metrics.Loops.WithLabelValues(activation(c)).Inc()
 	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})

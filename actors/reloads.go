@@ -20,14 +20,14 @@ import (
 // maxRestarts is how often a reload may be started again before it is finished first.
 const maxRestarts = 3
 
-// One reload is in progress at a time, by the phases of convergePhase. A change of global values starts it again (F10).
-// What changes more often than a reload takes would keep the last modules from ever running. So a reload that was started
-// again maxRestarts times is finished first, and then the next begins. As long as another one is requested during each,
-// none is started again.
+// One reload is in progress at a time, by the phases of convergePhase. A change of global values starts it again
+// (F10). What changes more often than a reload takes would keep the last modules from ever running. So a reload that
+// was started again maxRestarts times is finished first, and then the next begins. As long as another one is requested
+// during each, none is started again.
 
-// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in
-// place of its pending steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in
-// progress ends first, unless its head fails: then the queue lets the next one replace it.
+// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in place of its pending
+// steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in progress ends
+// first, unless its head fails: then the queue lets the next one replace it.
 func (c *converge) request(ctx actor.Context, cause messages.Cause) {
 	c.Noticed = c.Noticed || cause.Activation == messages.ByFiles
 	switch {
@@ -101,8 +101,8 @@ func (c *converge) begin(ctx actor.Context, t messages.Task) {
 	refuse(ctx, t) // it is done
 }
 
-// enqueue queues tasks of the start-up, or as steps of the reload with this number, by which the queue finds them when the next
-// one takes its place (F10).
+// enqueue queues tasks of the start-up, or as steps of the reload with this number, by which the queue finds them when
+// the next one takes its place (F10).
 func (c *converge) enqueue(ctx actor.Context, head bool, reload int, tasks []messages.Task) {
 	for i := range tasks {
 		tasks[i].Reload, tasks[i].Trace = reload, c.span.Name()
@@ -185,8 +185,8 @@ func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 // from what is in force; it is empty for nothing.
 type diskChanged struct{ what string }
 
-// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run. The disk is compared
-// once more when it has begun, because the first discovery may be over by then.
+// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run. The disk is
+// compared once more when it has begun, because the first discovery may be over by then.
 func (c *converge) watch(ctx actor.Context) {
 	c.program.Runs.Tree.Store(c.Tree)
 	if c.program.Disk == nil {
@@ -274,8 +274,8 @@ func (c *converge) begins() discovery {
 	return d
 }
 
-// found puts in force what a discovery has found, logs warnings that the tree before did not have, and returns the modules whose
-// directories are gone since the last one.
+// found puts in force what a discovery has found, logs warnings that the tree before did not have, and returns the
+// modules whose directories are gone since the last one.
 func (c *converge) found(d discovery) (gone []string) {
 	for _, m := range c.Tree.Modules {
 		if d.Tree.Module(m.Name) == nil {
@@ -314,8 +314,8 @@ func (c *converge) wanted(m addons.Module) bool {
 	return plan.SwitchedOn(m, c.Dynamic, c.Config).Enabled && !c.saysNo(m)
 }
 
-// react has a reload, or runs of these modules, follow from what a person did. Enabled scripts that have a say, because flags
-// switch their modules on, are asked first: these modules run afterwards (E6).
+// react has a reload, or runs of these modules, follow from what a person did. Enabled scripts that have a say,
+// because flags switch their modules on, are asked first: these modules run afterwards (E6).
 func (c *converge) react(ctx actor.Context, reload bool, modules []string, cause messages.Cause) {
 	switch {
 	case c.number == 0: // the first reload sees it
@@ -328,8 +328,8 @@ func (c *converge) react(ctx actor.Context, reload bool, modules []string, cause
 		}
 		others := slices.DeleteFunc(slices.Clone(modules), asks)
 		if len(others) < len(modules) {
-			scripted := slices.DeleteFunc(modules, func(name string) bool { return !asks(name) })
-			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: scripted}, cause))
+			scripted := messages.DiscoverModules{Modules: slices.DeleteFunc(modules, func(name string) bool { return !asks(name) })}
+			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, scripted, cause))
 		}
 		c.run(ctx, others, cause)
 	}

@@ -84,7 +84,8 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 		}
 	}
 	run.Step("list releases")
-	if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil { // runs read from this list (H6)
+	// Runs read from this list (H6).
+	if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
 		return d, err
 	}
 	if err := j.findEnabled(run, &d); err != nil {

@@ -22,8 +22,8 @@ type SetConfig struct {
 	SecretOrigin values.Origin
 }
 
-// ConfigChanged reports to converge what a valid change of the ConfigMap touched (G16). Of flags that a hook wrote it has only what they
-// are: whether a reload follows is decided by the phase of the hook (G18), not by the write.
+// ConfigChanged reports to converge what a valid change of the ConfigMap touched (G16). Of flags that a hook wrote it
+// has only what they are: whether a reload follows is decided by the phase of the hook (G18), not by the write.
 type ConfigChanged struct {
 	Global bool
 	// Modules whose sections changed, by name.

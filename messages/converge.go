@@ -36,9 +36,9 @@ type SetModule struct {
 // Want is what is wanted of a module.
 type Want string
 
-// What is wanted. Off: its tasks are cancelled at once, before the reload that deletes it (E11). On: nothing switches it off.
-// Enabled: and the discovery has enabled it, so that its runs follow. Forgotten: it ends without a delete of its release,
-// because its directory is gone, or it is disabled under maintenance.
+// What is wanted. Off: its tasks are cancelled at once, before the reload that deletes it (E11). On: nothing switches
+// it off. Enabled: and the discovery has enabled it, so that its runs follow. Forgotten: it ends without a delete of
+// its release, because its directory is gone, or it is disabled under maintenance.
 const (
 	Off       Want = ""
 	On        Want = "on"

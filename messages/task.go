@@ -56,7 +56,8 @@ type Task struct {
 // InQueue is the ID of the task as its queue knows it.
 func (t Task) InQueue() string { return cmp.Or(t.Group, t.ID) }
 
-// Instead is the task as one that runs in place of another, too: what a person did is its cause rather than other things.
+// Instead is the task as one that runs in place of another, too: what a person did is its cause rather than other
+// things.
 func (t Task) Instead(of Task) Task {
 	if of.Cause.byPerson() && !t.Cause.byPerson() {
 		t.Cause = of.Cause
@@ -188,9 +189,9 @@ type RunHook struct {
 	Triggers []Trigger
 }
 
-// Trigger is one reason to run a hook: a binding context whose snapshots are still
-// missing, because they are taken at the moment the hook is started (C35); so are the objects of a Synchronization, which
-// is in place of events that were too many (P5).
+// Trigger is one reason to run a hook: a binding context whose snapshots are still missing, because they are taken at
+// the moment the hook is started (C35); so are the objects of a Synchronization, which is in place of events that were
+// too many (P5).
 type Trigger struct {
 	Context hooks.Context
 	// Snapshots are the bindings whose objects the context shows.
