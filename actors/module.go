@@ -111,7 +111,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	a.failed = func(at supervisor.Attempt) { m.failed(a, at.Err) }
 	switch t.Work.(type) {
 	case messages.RunModule:
-		m.executeRun(ctx, a, j)
+		m.executeRun(a, j)
 	case messages.DeleteModule:
 		if !m.off() || m.phase == view.Waiting { // switched on again since this was queued (E14); a reload finds out what is due
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: t.Cause})
@@ -140,7 +140,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 }
 
 // executeRun prepares a module run, if the phase allows one. The run needs the release for itself.
-func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
+func (m *module) executeRun(a *assignment, j Job) {
 	// A run that was queued before the module was disabled must not start it again, not even when its delete has failed and
 	// is parked. Of a module that is suspended before its first run the phase does not say so.
 	if m.off() && m.phase != view.Waiting || m.maintenance == values.Suspended {
