@@ -171,7 +171,7 @@ func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks
 // reverse: the start-up is put before the reload that was queued first.
 func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
-	if c.phase != requested {
+	if c.Noticed = true; c.phase != requested { // what has changed with them may not be complete yet
 		c.restart(ctx, cause)
 	}
 	if d.GlobalAsked {

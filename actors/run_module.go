@@ -403,8 +403,8 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
-	for run.Status(ownerPath(release)) != nil { // else there was no such module
-		got, err := supervisor.Ask[handed](run, ownerPath(release), handOver{})
+	for run.Status(modulePath+release) != nil { // else there was no such module
+		got, err := supervisor.Ask[handed](run, modulePath+release, handOver{})
 		if err != nil {
 			return false, err
 		}
