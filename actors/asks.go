@@ -38,7 +38,8 @@ func (o *Operator) Plan(ctx context.Context, request plan.Request) (plan.Plan, e
 	current := o.config()
 	known.Config, known.Secret, known.Suspended = current.Data, current.Secret, d.Suspended
 	if request.Proposed == nil && current.Refused != "" {
-		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused; this plan uses the last valid one: "+current.Refused)
+		const text = "the ConfigMap in the cluster is refused; this plan uses the last valid one: "
+		known.Notes = append(known.Notes, text+current.Refused)
 	}
 	known.Enabling = plan.Enabling{Dynamic: d.Dynamic, Scripts: plan.Answers(d.Verdicts)}
 	for _, name := range d.Before {
@@ -65,9 +66,9 @@ func (o *Operator) Plan(ctx context.Context, request plan.Request) (plan.Plan, e
 	return plan.Make(ctx, known, request)
 }
 
-// planOwner takes over what an owner knows: what its hooks have set. The files of its values are those in force, or have
-// changed (same is false): then its values are those over the new files, as the next reload has them, if they fit (P8). A
-// note says so, because the plan may be read as one of the ConfigMap alone.
+// planOwner takes over what an owner knows: what its hooks have set. The files of its values are those in force,
+// or have changed (same is false): then its values are those over the new files, as the next reload has them, if
+// they fit (P8). A note says so, because the plan may be read as one of the ConfigMap alone.
 func (o *Operator) planOwner(ctx context.Context, known *plan.Known, owner string, same bool) error {
 	got, err := supervisor.AskFor[handed](ctx, o.program.System, ownerPath(owner), handOver{})
 	if err != nil {
@@ -83,7 +84,8 @@ func (o *Operator) planOwner(ctx context.Context, known *plan.Known, owner strin
 			next, note = section, "they would not be in force: "+err.Error()
 		}
 		section = next
-		known.Notes = append(known.Notes, fmt.Sprintf("files of %s have changed on disk since they were loaded; %s", owner, note))
+		note = fmt.Sprintf("files of %s have changed on disk since they were loaded; %s", owner, note)
+		known.Notes = append(known.Notes, note)
 	}
 	known.Sections[section.Key()] = section
 	known.HooksRan[owner] = owner == messages.GlobalHooks || got.Known.Started
@@ -128,8 +130,8 @@ func plannable(ctx context.Context, w World, tree *addons.Tree) (plan.Known, err
 
 // Plan returns what an operator that is started now would do. No hooks have run for
 // it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
-// one is proposed. Modules run if they have a release, or, without a chart, which leaves no trace in the cluster, if the
-// ConfigMap in the cluster or files switch them on. What a person may not read is left out: an operator with
+// one is proposed. Modules run if they have a release, or, without a chart, which leaves no trace in the cluster,
+// if the ConfigMap in the cluster or files switch them on. What a person may not read is left out: an operator with
 // the same rights would start without it.
 func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error) {
 	tree, err := addons.Load(w.Dirs)
@@ -148,7 +150,8 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 	known.Enabling.Scripts = map[string]bool{}       // each may say true
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	for _, m := range tree.Modules {
-		known.Running[m.Name] = known.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && plan.SwitchedOn(m, nil, before.Flags).Enabled
+		on := !charts.Exists(m.Dir) && plan.SwitchedOn(m, nil, before.Flags).Enabled
+		known.Running[m.Name] = on || known.Reload.Deployed[m.Name]
 	}
 	start := &boot{World: w}
 	secret, err := start.readSecret(ctx)
@@ -162,8 +165,8 @@ func Plan(ctx context.Context, w World, request plan.Request) (plan.Plan, error)
 	return plan.Make(ctx, known, request)
 }
 
-// Render renders the chart of a module as Helm would get it now (D9): with the directory of the tree in force, and the values
-// of a run that begins now; a disabled module has values, too. It renders in the goroutine of the
+// Render renders the chart of a module as Helm would get it now (D9): with the directory of the tree in force, and
+// the values of a run that begins now; a disabled module has values, too. It renders in the goroutine of the
 // caller; no actor waits for it. Templates may read the cluster (lookup), so it may take as long as
 // the API server does.
 func (o *Operator) Render(ctx context.Context, module string, request plan.RenderRequest) (plan.Rendered, error) {
@@ -176,5 +179,6 @@ func (o *Operator) Render(ctx context.Context, module string, request plan.Rende
 		return plan.Rendered{}, err
 	}
 	merged, _ := got.Known.Values()
-	return plan.Render(ctx, o.program.Renderer, plan.HelmModule(*tree.Module(module), merged), o.program.Secrets.Hider(), request)
+	chart := plan.HelmModule(*tree.Module(module), merged)
+	return plan.Render(ctx, o.program.Renderer, chart, o.program.Secrets.Hider(), request)
 }

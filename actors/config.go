@@ -36,8 +36,8 @@ type config struct {
 	// changes in step with what is in force of the layers.
 	schemas plan.Schemas
 	doc     values.Document
-	// warnings are what people should know of doc, each a sentence; misplaced are the paths of secrets in the ConfigMap, by
-	// section.
+	// warnings are what people should know of doc, each a sentence; misplaced are the paths of secrets in the
+	// ConfigMap, by section.
 	warnings  []string
 	misplaced map[string][]string
 
@@ -98,8 +98,8 @@ func (c *config) Receive(ctx actor.Context) {
 		unhandled(ctx, c.log)
 	}
 	// Each message may have changed what can be in force, or what is, so what depends on it is brought up to date
-	// here, in one place. A content that was refused may be valid now: the module for which it was refused may be off, and is
-	// not checked then (D37).
+	// here, in one place. A content that was refused may be valid now: the module for which it was refused may be
+	// off, and is not checked then (D37).
 	c.judge(ctx)
 	c.publish(ctx)
 	c.keep(ctx)
@@ -123,7 +123,8 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 
 func (c *config) publish(ctx actor.Context) {
 	status := view.ConfigStatus{
-		Revision: c.configMap.inForce.ResourceVersion, Data: c.configMap.inForce.Data, Secret: c.secret.inForce.Data, Warnings: c.warnings,
+		Revision: c.configMap.inForce.ResourceVersion, Data: c.configMap.inForce.Data,
+		Secret: c.secret.inForce.Data, Warnings: c.warnings,
 	}
 	if c.refused != nil {
 		status.Refused = c.refused.Error()
@@ -131,9 +132,9 @@ func (c *config) publish(ctx actor.Context) {
 	c.program.Inspector.Publish(ctx.Self(), status)
 }
 
-// addSections takes static values and schemas of new modules, and such that replace others. The latter are checked together
-// with what people wrote, and those that fit are used from now on (P8); sections of modules that are off are not checked
-// (D37). Owners receive these next, from the caller; the others get their sections here.
+// addSections takes static values and schemas of new modules, and such that replace others. The latter are checked
+// together with what people wrote, and those that fit are used from now on (P8); sections of modules that are off
+// are not checked (D37). Owners receive these next, from the caller; the others get their sections here.
 func (c *config) addSections(ctx actor.Context, msg addSections) (refused map[string]error) {
 	refused = map[string]error{}
 	c.schemas.Modules = msg.Modules
@@ -153,9 +154,9 @@ func (c *config) addSections(ctx actor.Context, msg addSections) (refused map[st
 	return refused
 }
 
-// inspect looks at what is in force after sections have changed. The texts of secrets are not shown from now on. People are
-// told of what looks like a mistake (D12, E16), and of values that a schema marks as secrets but that are in the ConfigMap
-// (D41): in the log, as an Event, and on pages while it lasts.
+// inspect looks at what is in force after sections have changed. The texts of secrets are not shown from now on.
+// People are told of what looks like a mistake (D12, E16), and of values that a schema marks as secrets but that are
+// in the ConfigMap (D41): in the log, as an Event, and on pages while it lasts.
 func (c *config) inspect(keys ...string) {
 	for _, key := range keys {
 		if section := c.schemas.Section(key, c.doc); section != nil { // the others are flags
@@ -167,7 +168,7 @@ func (c *config) inspect(keys ...string) {
 	c.warnings = c.schemas.Unknown(c.doc)
 	for _, key := range slices.Sorted(maps.Keys(c.misplaced)) {
 		if paths := c.misplaced[key]; len(paths) > 0 && c.secret.store != nil {
-			text := "the ConfigMap, which more people can read, has values that a schema marks as secrets; move them to the Secret: "
+			text := "secrets, by their schema, are in the ConfigMap, which more people can read: "
 			c.warnings = append(c.warnings, text+messages.Few(maxNamed, paths))
 		}
 	}
@@ -235,8 +236,10 @@ func (c *config) refuse(err error) {
 	}
 	c.refused = err
 	c.program.Metrics.ConfigRefused.Inc()
-	c.log.Error("ConfigMap and Secret are refused as a whole; the last valid values stay in force until they are fixed", "err", err)
-	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The values are refused as a whole; the last valid ones stay in force: " + values.Public(err)})
+	c.log.Error("ConfigMap and Secret are refused as a whole; the last valid values stay in force until they are fixed",
+		"err", err)
+	text := "The values are refused as a whole; the last valid ones stay in force: " + values.Public(err)
+	c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: text})
 }
 
 // changed gives owners their sections, then converge what that changes. Owners come first: the
@@ -246,7 +249,8 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 	if c.inspect(keys...); len(keys) == 0 {
 		return
 	}
-	c.log.Info("config values changed", "global", change.Global, "modules", change.Modules, "flags", change.FlagsChanged, "revision", c.configMap.inForce.ResourceVersion)
+	c.log.Info("config values changed", "global", change.Global, "modules", change.Modules,
+		"flags", change.FlagsChanged, "revision", c.configMap.inForce.ResourceVersion)
 	for _, key := range keys {
 		if c.schemas.Sections[key] != nil { // the others are flags
 			c.deliver(ctx, key)
@@ -383,11 +387,11 @@ func asYAML(section any) (*string, error) {
 	return new(string(text)), err
 }
 
-// deletedError is the reason for refusing an absence (P1): what is absent had content, and may be between the two halves of
-// 'kubectl replace --force'. A restart forgets it, unless the last valid content is kept (P3).
+// deletedError is the reason for refusing an absence (P1): what is absent had content, and may be between the two
+// halves of 'kubectl replace --force'. A restart forgets it, unless the last valid content is kept (P3).
 func deletedError(name string) error {
-	const text = "%s is deleted; create it again, or create an empty one to remove all that it held, as a restart does unless the last valid values are kept"
-	return fmt.Errorf(text, name)
+	return fmt.Errorf("%s is deleted; create it again, or create an empty one to remove all that it held, as a restart does"+
+		" unless the last valid values are kept", name)
 }
 
 // layer is the ConfigMap, or the Secret with values above it (D40): what config knows of the one.

@@ -27,11 +27,10 @@ import (
 // handed over in a discovery, or published, are replaced and never changed; all have names of modules as keys, except
 // flags, which have those of the ConfigMap (camelEnabled).
 type converge struct {
-	// runs are those of tasks of the reload, enabled scripts, purges.
-	runs    *supervisor.Runs
-	program *program
-	log     *slog.Logger
-	ctx     context.Context // ends with the program
+	*supervisor.Runs // of tasks of the reload, enabled scripts, purges; HandleFailure makes converge their strategy
+	program          *program
+	log              *slog.Logger
+	ctx              context.Context // ends with the program
 	// group are the modules of the RunModules task in progress.
 	group []string
 
@@ -64,7 +63,7 @@ type converge struct {
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
-		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx,
+		Runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx,
 		life: life[convergePhase]{"converge", p.Log, convergePhases(), idle},
 		discovery: discovery{Config: b.doc.Flags, Suspended: b.suspended, Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
@@ -77,7 +76,7 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	defer c.publish()
-	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
+	if c.Runs.Receive(ctx) { // a run has ended or is to be restarted
 		return
 	}
 	switch msg := ctx.Message().(type) {
@@ -112,12 +111,12 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ModuleDeleted:
 		delete(c.Deployed, msg.Name)
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
-		c.runs.LastAttempt(ctx, msg.ID)
+		c.Runs.LastAttempt(msg.ID)
 		for _, name := range c.group {
 			ctx.Send(c.program.Owner(name), msg)
 		}
 	case messages.RetryNow:
-		c.runs.RetryNow()
+		c.Runs.RetryNow()
 	case getDiscovery:
 		ctx.Respond(c.begins())
 	default:
@@ -194,11 +193,12 @@ func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Tas
 		c.group = nil // all tasks of converge are in main, so that there is one at a time
 		taskEnded(ctx, t, queue)
 	}
-	c.runs.Start(ctx, task)
+	c.Runs.Start(ctx, task)
 }
 
 // failed is called after each failed attempt; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
+	defer c.publish() // a failure is no message
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
 		c.program.Metrics.DiscoveryFailed.Inc()
 		c.discoveryFails = view.DiscoveryFails(a.Err) // those that are enabled stay so
@@ -332,7 +332,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	c.Config, c.configured = msg.Flags, msg.Maintenance
 	thawed, reload := c.maintenanceChanged(ctx)
 	// Owners have received the new values before, and try again what has failed: config sends these first.
-	c.runs.RetryNow()
+	c.Runs.RetryNow()
 	fits := c.program.Disk != nil && len(msg.Modules) > 0 && c.Tree.Stale() // what did not fit the values may fit now
 	c.react(ctx, reload || fits || msg.Global || msg.FlagsChanged, append(thawed, msg.Modules...), msg.Cause)
 }

@@ -77,7 +77,7 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	if !msg.Asked {
 		return
 	}
-	g.cancelAll(ctx)
+	g.cancelAll()
 	for _, hook := range g.hooks {
 		g.program.Metrics.ForgetHook("", hook.Name)
 	}

@@ -260,6 +260,9 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	if clear(r.gone); len(absent) == 0 {
 		return
 	}
+	for _, o := range absent {
+		h.program.Metrics.absent.WithLabelValues(module, o).Inc()
+	}
 	cause := messages.Cause{Activation: messages.ByAbsence, Detail: messages.Few(1, absent)}
 	h.program.Log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"math"
 	"runtime"
 	"strconv"
@@ -33,11 +34,12 @@ type Metrics struct {
 	// Of what concerns all modules. reloadSeconds and reloads grow together, so their quotient is the mean duration.
 	ConfigRefused, DiscoveryFailed, fallbacks                       prometheus.Counter
 	reloadSeconds, reloads, ReloadRestarts, ReloadsPostponed, Loops *prometheus.CounterVec
-	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations.
-	runSeconds, helmSeconds                             *prometheus.SummaryVec
-	operations                                          *prometheus.HistogramVec
-	runFailed, deleteFailed, Redeployed, DriftCorrected *prometheus.CounterVec
-	oldRunFailed                                        prometheus.Counter
+	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations. The
+	// names of objects that are absent are labels, in a bounded number: a release has the objects of its chart.
+	runSeconds, helmSeconds                                     *prometheus.SummaryVec
+	operations                                                  *prometheus.HistogramVec
+	runFailed, deleteFailed, absent, Redeployed, DriftCorrected *prometheus.CounterVec
+	oldRunFailed                                                prometheus.Counter
 	// Of hooks: of modules, and global ones. The old names, which the first generations of dashboards know, are those of
 	// sums over both (X11). They are counted together with the vectors: a sum over the series would fall when a module
 	// is forgotten.
@@ -45,7 +47,12 @@ type Metrics struct {
 	oldHookFailed, oldHookAllowed prometheus.Counter
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
 	// which dashboards use.
-	waited, Overflows *prometheus.CounterVec
+	waited, compactions, Overflows *prometheus.CounterVec
+	actions                        *prometheus.HistogramVec
+	// Of kubernetes bindings. eventSeconds leaves out changes that are held until the Synchronization of their binding has
+	// ended: that wait is the hook's (C40).
+	filterSeconds, eventSeconds *prometheus.SummaryVec
+	missing                     *prometheus.CounterVec
 	// Of the clients of the API server. Paths of requests are no labels: they name objects, whose number has no bound.
 	Requests                 kube.Requests
 	watchErrors, interrupted *prometheus.CounterVec
@@ -98,6 +105,7 @@ func (m *Metrics) declareModules() {
 	m.oldRunFailed = m.counter("module_run_errors", "Failed runs of all modules (old name).").WithLabelValues()
 	m.deleteFailed = m.counter("module_delete_errors_total", "Failed deletions of modules.", "module")
 	m.DriftCorrected = m.counter("module_drift_corrections_total", "Runs of the module that corrected drift.", "module")
+	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.Redeployed = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	m.helmSeconds = m.summary("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation")
 	m.operations = m.histogram("helm_operation_seconds", "Duration of the steps of the Helm part, of all modules: template, check-upgrade, upgrade (also for installs), fallback.",
@@ -125,10 +133,18 @@ func (m *Metrics) hookRuns(kind string, labels ...string) hookRuns {
 	}
 }
 
-// declareEvents declares what is counted of queues and requests.
+// declareEvents declares what is counted of queues, bindings and requests.
 func (m *Metrics) declareEvents() {
 	m.waited = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
+	m.actions = m.histogram("tasks_queue_action_duration_seconds", "Time that a queue took to add, take or drop tasks.",
+		[]float64{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1}, "queue_name", "queue_action")
+	m.compactions = m.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several triggers at once.", "queue_name", "hook")
 	m.Overflows = m.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced the events of a binding.", "queue_name", "hook")
+
+	watch := []string{"module", "hook", "binding", "queue", "kind"} // as monitor.labels gives them
+	m.filterSeconds = m.summary("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
+	m.eventSeconds = m.summary("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...)
+	m.missing = m.counter("binding_monitor_missing_total", "Changes of objects that arrived after the watch of their binding was stopped, together with the module.", "binding")
 
 	short := []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}
 	m.Requests.Answers = m.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code")
@@ -287,10 +303,23 @@ func (m *Metrics) TaskStarted(t messages.Task) {
 	switch w := t.Work.(type) {
 	case messages.RunHook:
 		binding = w.Triggers[0].Context.Binding
+		if len(w.Triggers) > 1 {
+			m.compactions.WithLabelValues(t.Queue, t.Hook()).Inc()
+		}
 	case messages.SynchronizeHook:
 		binding = w.Names[0]
 	}
 	m.waited.WithLabelValues(messages.ModuleOf(t.Owner), t.Hook(), binding, t.Queue).Add(seconds(t.QueuedAt))
+}
+
+// filter is the filter of a binding, which is timed. The goroutines of its watch call it for each
+// object that arrives, so its series is looked up once, here, and not with each object.
+func (m *Metrics) filter(of *monitor) func(map[string]any) (json.RawMessage, error) {
+	took := m.filterSeconds.WithLabelValues(of.labels()...)
+	return func(object map[string]any) (json.RawMessage, error) {
+		defer prometheus.NewTimer(took).ObserveDuration()
+		return of.binding.Filter.Apply(object)
+	}
 }
 
 // live are metrics that are made at the moment of a scrape, from what actors publish about
@@ -328,10 +357,12 @@ func liveFamilies() []Family {
 		{Name: "kube_snapshot_objects", Help: "Objects in the snapshot of a binding.", Labels: watch},
 		{Name: "kube_jq_filter_errors_total", Help: "Objects on which the jqFilter of a binding failed; they have no filterResult.", Labels: watch},
 		{Name: "kube_binding_state", Help: "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", Labels: append(watch, "state")},
+		{Name: "binding_count", Help: "Bindings of a hook.", Labels: labels("module", "hook")},
 		{Name: "hook_hanging_seconds", Help: "How long a hook or an enabled script has been running. Reported after the first minute.", Labels: labels("module", "hook", "binding")},
 		{Name: "tasks_queue_length", Help: "Tasks in a queue, including the one in progress.", Labels: labels("queue")},
 		{Name: "tasks_queue_head_info", Help: "1 for the task that a queue is working on, or starts next.", Labels: labels("queue", "module", "task_type", "hook")},
 		{Name: "tasks_queue_head_seconds", Help: "How long the task at the head has been in progress, including the delays between attempts.", Labels: labels("queue")},
+		{Name: "tasks_queue_compaction_tasks_by_hook", Help: "Triggers that wait for a hook, if there are more than 20; its next run serves all of them.", Labels: labels("queue_name", "hook")},
 		{Name: "tasks_queue_triggers", Help: "Events and ticks that wait in a queue; one task of a hook contains all that wait for it.", Labels: labels("queue")},
 		{Name: "mm_module_info", Help: "1 for each module. critical is true if a failing run of a module holds up the others (module failure policy block).", Labels: labels("module", "enabled", "critical")},
 		{Name: "mm_module_enabled", Help: "1 while the module is enabled. version is the version of the chart that was applied last.", Labels: labels("module", "version")},
@@ -429,6 +460,9 @@ func (s scrape) queues() {
 		if q.InProgress {
 			s.emit("tasks_queue_head_seconds", seconds(q.Since), queue)
 		}
+		for hook, n := range q.Crowded { // few: the queue publishes only hooks with many triggers
+			s.emit("tasks_queue_compaction_tasks_by_hook", float64(n), queue, hook)
+		}
 	}
 }
 
@@ -436,6 +470,8 @@ func (s scrape) queues() {
 // that say that it is disabled, and its maintenance (I9). A module whose directory is gone keeps
 // these, too, because its actor lives on.
 func (s scrape) modules() {
+	global, _ := s.statuses[globalPath].(view.GlobalStatus)
+	s.hooks("", global.Loaded)
 	for _, m := range view.Modules(s.statuses, nil, nil, time.Now()) {
 		s.emit("mm_module_info", 1, m.Name, strconv.FormatBool(m.Enabled), strconv.FormatBool(!s.Isolate))
 		s.emit("mm_module_enabled", number(m.Enabled), m.Name, m.Version)
@@ -445,11 +481,19 @@ func (s scrape) modules() {
 		if !m.Enabled {
 			continue // I9
 		}
+		s.hooks(m.Name, m.Loaded)
 		s.emit("module_parked", number(m.Parked), m.Name)
 		s.emit("module_unhealthy", number(m.State == view.Unhealthy), m.Name)
 		if m.Drifted != nil && !m.Drifted(false).Checked.IsZero() { // before, a zero would say that nothing has drifted
 			s.emit("module_drifted_objects", float64(m.Drift), m.Name)
 		}
+	}
+}
+
+// hooks are the bindings of hooks of all types: a hook that binds beforeHelm and two crontabs has three.
+func (s scrape) hooks(module string, loaded []hooks.Hook) {
+	for _, h := range loaded {
+		s.emit("binding_count", float64(len(h.Config.Orders)+len(h.Config.Schedules)+len(h.Config.Kubernetes)), module, h.Name)
 	}
 }
 

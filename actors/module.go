@@ -53,13 +53,13 @@ func newModule(p *program, dir addons.Module, section *values.Section) *module {
 
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	ran := m.runs.Len() > 0
+	ran := m.Runs.Len() > 0
 	if !m.owner.receive(ctx) {
 		m.receive(ctx)
 	}
 	// What runs have reported that outlived their module is removed (I9): Helm is not cancelled, and a hook may succeed
 	// while it is being killed.
-	if ran && m.runs.Len() == 0 && m.phase == view.Disabled {
+	if ran && m.Runs.Len() == 0 && m.phase == view.Disabled {
 		m.program.Metrics.ForgetModule(m.name, nil)
 	}
 	m.publish() // every message may have changed what others are shown
@@ -237,9 +237,9 @@ type owner struct {
 	workingDir string
 	limits     limits
 
-	runs  *supervisor.Runs
-	tasks map[string]*assignment // that have begun and not ended, by ID
-	next  *assignment            // waits until the one that has the release has ended
+	*supervisor.Runs                        // HandleFailure makes the owner their strategy
+	tasks            map[string]*assignment // that have begun and not ended, by ID
+	next             *assignment            // waits until the one that has the release has ended
 	// left are the effects that held tasks have left, by ID.
 	left map[string]map[step]effects
 
@@ -259,7 +259,7 @@ type owner struct {
 func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
 	return &owner{
 		self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
-		runs: supervisor.NewRuns(p.System), tasks: map[string]*assignment{},
+		Runs: supervisor.NewRuns(p.System), tasks: map[string]*assignment{},
 		left: map[string]map[step]effects{}, settled: map[messages.BindingKey]bool{},
 	}
 }
@@ -268,7 +268,7 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 // of them. The messages of runs come first: a run that has ended must be forgotten before anything
 // else looks at it.
 func (o *owner) receive(ctx actor.Context) bool {
-	if o.runs.Receive(ctx) {
+	if o.Runs.Receive(ctx) {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
@@ -283,9 +283,9 @@ func (o *owner) receive(ctx actor.Context) bool {
 	case messages.AwaitSynchronized:
 		o.await(ctx, msg)
 	case messages.RetryNow:
-		o.runs.RetryNow()
+		o.Runs.RetryNow()
 	case messages.EndAttempts:
-		o.endAttempts(ctx, msg)
+		o.endAttempts(msg)
 	case handOver:
 		ctx.Respond(handed{Known: o.self.known()})
 	default:
@@ -317,7 +317,7 @@ func (o *owner) job(t messages.Task) Job {
 func (o *owner) known() known {
 	return known{
 		Global: o.program.Global.Load(), Own: o.section, Enabled: *o.program.Enabled.Load(),
-		Hooks: o.hooks, Settled: maps.Clone(o.settled), Runs: o.runs.Len(),
+		Hooks: o.hooks, Settled: maps.Clone(o.settled), Runs: o.Runs.Len(),
 	}
 }
 

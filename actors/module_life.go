@@ -52,7 +52,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 func (m *module) end(ctx actor.Context) {
 	m.loading = nil
 	m.next = nil
-	m.cancelAll(ctx)
+	m.cancelAll()
 }
 
 // suspend ends what runs: the module is about to be disabled. A delete goes on. A module whose
@@ -233,7 +233,7 @@ func (m *module) load(ctx actor.Context) {
 	now := &loading{needed: needed}
 	m.loading = now
 	m.loads++
-	m.runs.Start(ctx, supervisor.Task{
+	m.Runs.Start(ctx, supervisor.Task{
 		ID: "load-hooks-" + strconv.Itoa(m.loads), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
@@ -274,10 +274,10 @@ func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 		}
 		switch w := j.Task.Work.(type) {
 		case messages.RunHook:
-			return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Run(w) }
+			return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Run(w) }
 		case messages.SynchronizeHook:
 			if !o.needless(hook, w) {
-				return func(run *supervisor.Run) (any, error) { return nil, j.hookJob(run, hook).Synchronize(w) }
+				return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Synchronize(w) }
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
 // bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was deferred,
 // the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
 func (o *owner) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
-	if !o.runs.Lives(msg.Task) {
+	if !o.Runs.Lives(msg.Task) {
 		return // the owner starts again
 	}
 	o.settled[msg.Binding] = o.settled[msg.Binding] || !msg.Deferred
@@ -300,7 +300,7 @@ func (o *owner) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
 // await remembers a run that waits for the Synchronizations in other queues, and queues those that
 // are missing there (F16).
 func (o *owner) await(ctx actor.Context, msg messages.AwaitSynchronized) {
-	if !o.runs.Lives(msg.Task) {
+	if !o.Runs.Lives(msg.Task) {
 		return
 	}
 	o.awaiting = append(o.awaiting, ctx.Sender())

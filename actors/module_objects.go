@@ -33,7 +33,8 @@ import (
 type moduleObjects struct {
 	program *program
 	ctx     context.Context // ends with the program
-	wake    func()          // has what is noted compared
+	began   time.Time
+	wake    func() // has what is noted compared
 
 	seen      map[string]*shownObject // as the watch, or the answer to a write, has shown them
 	listed    bool                    // seen is complete: before that, an object that is not in it may exist
@@ -66,6 +67,9 @@ const (
 	// objectsBatch is after how long the other modules wait for the next comparison, so that what people ask for
 	// does not wait until hundreds of objects are written.
 	objectsBatch = 500 * time.Millisecond
+	// objectsFirst is after how long they are compared for the first time, unless the first converge has ended before: until
+	// then everything changes at once.
+	objectsFirst = 3 * time.Second
 	// shortRun is how long a run must last to be shown: most find the release as it should be, and are no news.
 	shortRun = time.Second
 )
@@ -73,7 +77,7 @@ const (
 // New makes the actor; suspended are the modules that were suspended when the operator read them at the start.
 func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) actor.Actor {
 	return &moduleObjects{
-		program: p, ctx: ctx, seen: map[string]*shownObject{}, later: map[string]time.Time{}, suspended: suspended,
+		program: p, ctx: ctx, began: time.Now(), seen: map[string]*shownObject{}, later: map[string]time.Time{}, suspended: suspended,
 	}
 }
 
@@ -172,10 +176,12 @@ func (o *moduleObjects) compare(ctx actor.Context, due map[string]bool) {
 		return // all are compared when they are listed
 	}
 	converge, _ := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
+	if !converge.Ready && time.Since(o.began) < objectsFirst {
+		o.program.Changed.Note("")
+		return
+	}
 	isDue := func(name string) bool { return due[""] || due[name] }
-	// Hundreds of directories each second would be read for one module that changes, and all while the first converge runs.
-	differs := notInForce(tree.UnloadedModules(func(name string) bool { return converge.Ready && isDue(name) }))
-	modules := view.Modules(o.program.Inspector.Statuses(), o.program.Runs.Hanging(), differs, time.Now())
+	modules := view.Modules(o.program.Inspector.Statuses(), o.program.Runs.Hanging(), nil, time.Now())
 	began := time.Now()
 	for _, m := range o.withoutGone(modules, tree, converge) {
 		switch {

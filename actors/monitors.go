@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -100,17 +101,18 @@ func (m *monitors) begin(
 		Limit: m.program.SnapshotLimit, Failed: func(error) { looked() },
 	}
 	if b.Filter != nil {
-		spec.Filter = b.Filter.Apply
+		spec.Filter = m.program.Metrics.filter(mon)
 	}
-	changed := func(c kube.Change) { m.program.Send(self, objectChanged{mon, c}) }
+	changed := func(c kube.Change) { m.program.Send(self, objectChanged{mon, c, time.Now()}) }
 	var err error
 	mon.watch, err = m.program.Watch(m.ctx, spec, changed, looked)
 	return mon, err
 }
 
-// watchSynced is called when a watch is complete for the first time, and each time it is complete
-// again: then runs that wait for a permission or a kind can go on. It is also called when a request fails, or there is no
-// such kind: then runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be read: its hook does not run, and no other hook waits (P5).
+// watchSynced is called when a watch is complete for the first time, and each time it is complete again: then runs that
+// wait for a permission or a kind can go on. It is also called when a request fails, or there is no such kind: then
+// runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be
+// read: its hook does not run, and no other hook waits (P5).
 func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 	switch {
 	case m.watches[mon.key] != mon || mon.phase == tooLarge:
@@ -119,7 +121,7 @@ func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 		mon.watch.Stop()
 		mon.held = nil
 		mon.become(tooLarge)
-		mon.logs.Error("a binding is too large: its hook does not run",
+		mon.logs.Error("a binding is too large: its hook does not run until it is narrowed, or its module starts again",
 			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked())
 	case mon.phase == filling && mon.watch.State().Whole():
 		mon.become(filled)
@@ -151,6 +153,12 @@ type monitor struct {
 	runs map[int64]bool  // Synchronization runs that show it to the hook now
 	seen uint64          // the change (Seq) that the Synchronization run saw last, or that became an event last
 	held []objectChanged // what came while a Synchronization runs, in order
+}
+
+// labels are those of its metrics.
+func (mon *monitor) labels() []string {
+	b := mon.binding
+	return []string{messages.ModuleOf(mon.key.Owner), mon.hook.Name, b.Name, b.Queue, b.Kind}
 }
 
 // complete reports whether the snapshot is complete at this moment. It may cease to be: a
@@ -208,16 +216,12 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 }
 
 // blocked says why a binding that is not complete cannot become so for now: its kind is
-// missing, or the right to read it, or its snapshot is too large. Empty: a run should wait.
+// missing, or the right to read it, or its snapshot is too large. Empty: a run should wait. A kind that is gone has no
+// objects, so only one that was never there is missing. What to do about it pages say (view.BindingProblem).
 func (mon *monitor) blocked() string {
 	state := mon.watch.State()
-	switch {
-	case mon.phase == tooLarge:
-		return state.Message + "; narrow the binding with selectors, or keep less with jqFilter and " +
-			"keepFullObjectsInMemory: false; when there are fewer objects, suspend and resume the module, or restart the operator"
-	case state.Phase == kube.Forbidden:
-		return state.Message + "; grant the operator's service account this permission, 'addon-operator rbac generate' prints all permissions that it needs"
-	case state.Phase == kube.WaitingForKind && !mon.isFilled(): // once it was, it is empty: a kind that is gone has no objects
+	missing := state.Phase == kube.WaitingForKind && !mon.isFilled()
+	if missing || state.Phase == kube.Forbidden || mon.phase == tooLarge {
 		return state.Message
 	}
 	return ""
@@ -236,7 +240,7 @@ func shownObjects(objects []kube.Object) []hooks.Object {
 // publish shows the bindings. It is called after every message, so it only collects pointers and
 // small values; sorting and texts are left to those who look. Package kube lets any goroutine ask a watch for its state.
 func (m *monitors) publish(ctx actor.Context) {
-	all, waiting := make([]liveBinding, 0, len(m.watches)), len(m.runs)
+	all := make([]liveBinding, 0, len(m.watches))
 	for key, mon := range m.watches {
 		b := mon.binding
 		all = append(all, liveBinding{mon.watch, messages.BindingState{
@@ -244,8 +248,9 @@ func (m *monitors) publish(ctx actor.Context) {
 		}})
 	}
 	m.program.Inspector.Publish(ctx.Self(), supervisor.Live(func() fmt.Stringer {
-		s := view.MonitorsStatus{Waiting: waiting}
-		s.Snapshots = func(owner, hook string) []view.Snapshot { return snapshotsOf(all, owner, hook) }
+		s := view.MonitorsStatus{Snapshots: func(owner, hook string) []view.Snapshot {
+			return snapshotsOf(all, owner, hook)
+		}}
 		for _, b := range all {
 			s.Bindings = append(s.Bindings, b.state())
 		}
@@ -288,6 +293,7 @@ func compareBindings(a, b messages.BindingState) int {
 type objectChanged struct {
 	mon *monitor
 	kube.Change
+	arrived time.Time
 }
 
 // watchSynced notifies monitors that the list of a binding is complete, or that the watch has failed.
@@ -299,11 +305,15 @@ type watchSynced struct{ mon *monitor }
 func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := msg.mon
 	switch {
+	case m.watches[mon.key] == nil: // it was in the mailbox when the watch ended; nothing is lost
+		binding := fmt.Sprintf("%s kubernetes[%d]", mon.hook.Name, mon.key.Binding.Index)
+		m.program.Metrics.missing.WithLabelValues(binding).Inc()
 	case m.watches[mon.key] != mon: // an event of an earlier watch; the list of the new one shows it
 	case mon.phase == showing:
 		m.hold(mon, msg)
 	case mon.phase == open && msg.Seq > mon.seen:
 		m.queueEvent(ctx, msg)
+		m.program.Metrics.eventSeconds.WithLabelValues(mon.labels()...).Observe(seconds(msg.arrived))
 		mon.seen = msg.Seq
 	}
 }

@@ -282,7 +282,8 @@ func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 		if err != nil {
 			return fmt.Errorf("global values: %w", err)
 		}
-		ctx.Send(o.program.Owner(messages.GlobalHooks), updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked})
+		update := updateGlobal{Section: section, Hooks: msg.GlobalHooks, Asked: msg.Asked}
+		ctx.Send(o.program.Owner(messages.GlobalHooks), update)
 	}
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
 	o.tree = msg.Tree
@@ -418,7 +419,8 @@ func waitFor[T any](ctx context.Context, b *boot, what string, read func(context
 		b.waits(fmt.Sprintf("%s cannot be read: %v", what, err))
 	}
 	defer b.waits("")
-	return backoff.RetryNotifyWithData(func() (T, error) { return read(ctx) }, backoff.WithContext(supervisor.Backoff(), ctx), tell)
+	again := backoff.WithContext(supervisor.Backoff(), ctx)
+	return backoff.RetryNotifyWithData(func() (T, error) { return read(ctx) }, again, tell)
 }
 
 // useValid puts the contents of the cluster in force. Invalid values stop the
@@ -471,11 +473,13 @@ func (b *boot) use(all contents) error {
 	return err
 }
 
-// section is one with its parts of what is in force, without them if they do not fit the section of a disabled module (D37).
+// section is one with its parts of what is in force, without them if they do not fit the section of a disabled
+// module (D37).
 func (b *boot) section(key string) *values.Section {
 	now := time.Now()
 	by := values.Origin{Revision: b.inForce.configMap.ResourceVersion, Time: now}
-	section, err := plan.Stored(b.templates[key], b.doc, by, values.Origin{Revision: b.inForce.secret.ResourceVersion, Time: now})
+	secretBy := values.Origin{Revision: b.inForce.secret.ResourceVersion, Time: now}
+	section, err := plan.Stored(b.templates[key], b.doc, by, secretBy)
 	if err != nil {
 		b.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
 		return b.templates[key]

@@ -72,6 +72,7 @@ func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
 		t.failed(at)
 	}
 	o.freeSlot(t)
+	defer o.self.publish() // a failure is no message
 	switch {
 	case t.out || at.Final:
 	case t.leaves || t.release && helm.IsAway(at.Err):
@@ -93,7 +94,7 @@ func (o *owner) leave(t *assignment, what, why string) {
 // leaveDue lets a task that has lasted a minute leave its queue, unless too many are out already.
 func (o *owner) leaveDue(ctx actor.Context, msg leaveDue) {
 	t := o.tasks[msg.task]
-	if t == nil || t.out || !o.runs.Lives(msg.task) {
+	if t == nil || t.out || !o.Runs.Lives(msg.task) {
 		return
 	}
 	if t.slot = o.program.Out.TryAcquire(1); !t.slot {
@@ -111,22 +112,22 @@ func (o *owner) freeSlot(t *assignment) {
 }
 
 // endAttempts ends a failing task for its queue, or until its queue executes it again.
-func (o *owner) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
+func (o *owner) endAttempts(msg messages.EndAttempts) {
 	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
 		if t := o.tasks[id]; t.Task.InQueue() == msg.ID && !t.out {
 			t.held = msg.Hold
-			o.runs.LastAttempt(ctx, id)
+			o.Runs.LastAttempt(id)
 		}
 	}
 }
 
 // cancelAll ends all tasks, those that their queue wants to hold, too.
-func (o *owner) cancelAll(ctx actor.Context) {
+func (o *owner) cancelAll() {
 	for _, t := range o.tasks {
 		t.held = false
 	}
 	o.awaiting = nil
-	o.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	o.Runs.CancelAll(supervisor.ErrCancelled)
 }
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
@@ -136,7 +137,7 @@ func (o *owner) start(ctx actor.Context, t *assignment) {
 	if t.leaves && !t.out {
 		o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
-	o.runs.Start(ctx, supervisor.Task{
+	o.Runs.Start(ctx, supervisor.Task{
 		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Work: t.attempt(o.program), Succeeded: t.succeeded,
 		Begins: func() {
 			*t.Known = o.self.known()
@@ -197,7 +198,7 @@ func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 	}
 	a.out, o.next = true, a
 	taskEnded(ctx, a.Task, a.queue)
-	o.runs.LastAttempt(ctx, before.Task.ID)
+	o.Runs.LastAttempt(before.Task.ID)
 }
 
 // startNext starts the task that waits for the release.
@@ -293,7 +294,7 @@ type flagChanges struct {
 // in the audit log (D27).
 func (o *owner) apply(ctx actor.Context, a application) {
 	switch {
-	case !o.runs.Lives(a.msg.Origin.Task): // it was cancelled (E11, E15)
+	case !o.Runs.Lives(a.msg.Origin.Task): // it was cancelled (E11, E15)
 		return
 	case o.applying != nil:
 		o.waiting = append(o.waiting, a)
@@ -353,7 +354,7 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	a := o.applying
 	o.applying = nil
-	switch lives := o.runs.Lives(a.msg.Origin.Task); {
+	switch lives := o.Runs.Lives(a.msg.Origin.Task); {
 	case !lives && !msg.Conflict && msg.Err == nil: // it was cancelled, but the ConfigMap says so by now (E11, E15)
 		o.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
 	case msg.Conflict: // the new section has arrived before this answer
@@ -416,7 +417,7 @@ func (o *owner) takeOver(next *values.Section, err error) {
 	} else {
 		o.set(next)
 	}
-	o.runs.RetryNow()
+	o.Runs.RetryNow()
 }
 
 // set replaces the section. Its secrets are made known first, so that no log or page can show one

@@ -67,7 +67,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 	pid := spawnActor(t, p, modulePath+"gone", does{m})
 	began, forgotten := make(chan struct{}), make(chan struct{})
 	p.Send(pid, func(ctx actor.Context) {
-		m.runs.Start(ctx, supervisor.Task{
+		m.Runs.Start(ctx, supervisor.Task{
 			ID: "1", Ended: func(actor.Context, bool) {},
 			Work: func(*supervisor.Run) (any, error) {
 				close(began)

@@ -63,12 +63,20 @@ func (q *queue) Receive(ctx actor.Context) {
 }
 
 func (q *queue) enqueue(msg messages.Enqueue) {
-	now := time.Now()
-	for i := range msg.Tasks {
-		t := msg.Tasks[i]
-		t.QueuedAt = now
-		q.add(t, msg.Head, i)
+	action := "AddLast"
+	if msg.Head {
+		action = "AddFirst"
 	}
+	for i, t := range msg.Tasks {
+		t.QueuedAt = time.Now()
+		q.add(t, msg.Head, i)
+		q.took(action, t.QueuedAt)
+	}
+}
+
+// took notes how long an action took, by the names of older operators (I2).
+func (q *queue) took(action string, began time.Time) {
+	q.program.Metrics.actions.WithLabelValues(q.name, action).Observe(seconds(began))
 }
 
 // taskDone ends the head, or puts it back into the line, behind the reload that it makes way for.
@@ -148,13 +156,17 @@ func (q *queue) next(ctx actor.Context) {
 		q.line = slices.Delete(q.line, 0, 1)
 	}
 	q.head = &head{Task: first, since: now}
+	q.took("RemoveFirst", now)
 	q.program.Metrics.TaskStarted(first)
 	ctx.Request(q.program.Owner(first.Owner), messages.ExecuteTask{Task: first})
 }
 
+// crowd is the number of triggers of one task from which on the status names its hook.
+const crowd = 20
+
 // publish shows the queue on debug pages and to metrics.
 func (q *queue) publish(ctx actor.Context) {
-	s := view.QueueStatus{Length: len(q.line)}
+	s := view.QueueStatus{Length: len(q.line), Crowded: map[string]int{}}
 	if q.head != nil {
 		s.Length++
 		s.InProgress, s.Since, s.Head = true, q.head.since, []messages.Task{q.head.Task}
@@ -163,6 +175,9 @@ func (q *queue) publish(ctx actor.Context) {
 		w, hook := t.Work.(messages.RunHook)
 		if carriesTriggers(t) {
 			s.Triggers += len(w.Triggers)
+			if len(w.Triggers) > crowd {
+				s.Crowded[w.Hook] += len(w.Triggers)
+			}
 		}
 		if !hook || len(s.Head) < view.ShownTasks {
 			s.Head = append(s.Head, t)

@@ -194,7 +194,7 @@ func (c *converge) watch(ctx actor.Context) {
 	}
 	self := ctx.Self()
 	look := func() { c.program.Send(self, diskChanged{c.program.Runs.Differs()}) }
-	c.runs.Start(ctx, supervisor.Task{
+	c.Runs.Start(ctx, supervisor.Task{
 		ID: "watch-disk", AllowFailure: true, Ended: func(actor.Context, bool) {},
 		Work: func(*supervisor.Run) (any, error) {
 			c.program.Disk(c.ctx, look)
@@ -207,7 +207,7 @@ func (c *converge) watch(ctx actor.Context) {
 // diskChanged has a reload compare the disk with the tree in force, and put in force what fits. A discovery that failed
 // may succeed now.
 func (c *converge) diskChanged(ctx actor.Context, what string) {
-	c.runs.RetryNow()
+	c.Runs.RetryNow()
 	if what != "" {
 		c.log.Info("files have changed: all modules are discovered again", "what", what)
 		c.request(ctx, messages.Cause{Activation: messages.ByFiles, Detail: what})

@@ -77,7 +77,7 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	}
 	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.GlobalHooks, r.Asked, !r.Tree.Global.Same(d.Tree.Global)
 	d.Tree = r.Tree
-	if !r.same() { // owners get what has changed, and new modules get actors; from here on the tree is not changed any more
+	if !r.same() { // owners get what has changed, new modules get actors; the tree is not changed any more
 		added, err := supervisor.Ask[sectionsAdded](run, Root, r.spawnModules)
 		if err := cmp.Or(err, added.Err); err != nil {
 			return d, err
@@ -272,9 +272,6 @@ func (e *filesChanged) Error() string {
 // go together if the files that a run reads, on disk and in force, are those that the values come from.
 func (j Job) current() error {
 	known, tree := j.Known, j.Tree.Load()
-	if tree == nil {
-		return nil
-	}
 	m := tree.Module(j.Owner)
 	switch what := tree.Outdated(j.Owner); {
 	case what != "" && m != nil && m.Stale() != "":
@@ -352,13 +349,12 @@ func (j Job) refresh(run *supervisor.Run, d discovery) (r refreshed, err error) 
 // none. Hooks are asked for their configuration if they are in use. It returns the section of its values.
 func (j Job) check(run *supervisor.Run, m addons.Module, old *addons.Module, inUse bool) (*values.Section, error) {
 	if j.Charts != nil && m.Stale() == "" && (old == nil || !m.SameFiles(*old)) {
-		if err := charts.Check(plan.ChartModule(m)); err != nil {
-			return nil, err
+		err := charts.Check(plan.ChartModule(m))
+		if err == nil && j.CRDs != nil {
+			err = j.CRDs.CheckCRDs(plan.HelmModule(m, nil))
 		}
-		if j.CRDs != nil {
-			if err := j.CRDs.CheckCRDs(plan.HelmModule(m, nil)); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
 	}
 	if old != nil && m.Dir == old.Dir && !m.SameFiles(*old) && inUse {

@@ -63,9 +63,6 @@ type hookJob struct {
 	hook hooks.Hook
 }
 
-// hookJob is the part of the job that runs a hook.
-func (j Job) hookJob(run *supervisor.Run, hook hooks.Hook) hookJob { return hookJob{j, run, hook} }
-
 // Run is the work of a RunHook task.
 func (h hookJob) Run(w messages.RunHook) error { return h.alone(func() error { return h.serve(w) }) }
 
@@ -376,7 +373,7 @@ func (h hookJob) finish(e effects) (err error) {
 	delete(h.Due, e.step)
 	h.Metrics.Reports.Add(h.Owner, h.hook.Name, e.metrics)
 	if patched {
-		return h.ask(h.run, handOver{}) // that may have taken a while
+		return h.ask(h.run, handOver{}) // that may have taken a while, and maintenance may have begun (H15)
 	}
 	return nil
 }

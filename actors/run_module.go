@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -39,8 +38,6 @@ func (r moduleRan) Describe() string {
 		return "left alone: the module is under maintenance"
 	case o.Action == "":
 		return "no chart"
-	case o.Held != nil:
-		return fmt.Sprintf("the upgrade from revision %d is held back: %s", o.Revision, o.Reason)
 	default:
 		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
 	}
@@ -117,7 +114,7 @@ func (j Job) startUp(run *supervisor.Run) error {
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || settled {
 				continue // another queue runs it, or it was done, or it comes later
 			}
-			if err := j.hookJob(run, hook).Synchronize(w); err != nil {
+			if err := (hookJob{j, run, hook}).Synchronize(w); err != nil {
 				return err
 			}
 		}
@@ -129,7 +126,7 @@ func (j Job) startUp(run *supervisor.Run) error {
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j Job) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
-		if err := j.hookJob(run, hook).Run(orderWork(hook, binding)); err != nil {
+		if err := (hookJob{j, run, hook}).Run(orderWork(hook, binding)); err != nil {
 			return err
 		}
 	}
@@ -170,12 +167,8 @@ func (j Job) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Known.Module, merged)
 	m.GiveUp = run.Context().Done()
-	existed, err := j.Releases.Uninstall(j.WriteContext, m)
-	if err != nil {
+	if _, err := j.Releases.Uninstall(j.WriteContext, m); err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
-	}
-	if !existed && charts.Exists(j.Known.Module.Dir) {
-		j.Log.Warn("module has no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
@@ -205,7 +198,14 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Known.Module, merged)
 	m.Drifted, m.Allowed, m.GiveUp, m.Current = j.Known.Drifted, j.Known.Allowed, run.Context().Done(), j.current
-	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
+	m.Began = func(o helm.Operation) func(error) {
+		began := time.Now()
+		_, s := j.span(run, "helm "+string(o))
+		return func(err error) {
+			s.End(err)
+			j.Metrics.Operated(j.Task.Cause, o, began)
+		}
+	}
 	m.Orphaned = func(release string) (bool, error) {
 		d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 		return err == nil && d.Orphaned(release), err
@@ -248,16 +248,6 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 	}
 	run.Step("CRDs")
 	return j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
-}
-
-// operation measures a part of what Helm does.
-func (j Job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
-	began := time.Now()
-	_, s := j.span(run, "helm "+string(o))
-	return func(err error) {
-		s.End(err)
-		j.Metrics.Operated(j.Task.Cause, o, began)
-	}
 }
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
@@ -333,15 +323,12 @@ func (d *Definitions) Ensured(m helm.Module) bool {
 	return known == d.sum(m)
 }
 
-// sum covers the files of a module, and the definitions of the subcharts that its values enable, with names and lengths, so
-// that no two lists of files have the same.
-func (d *Definitions) sum(m helm.Module) (sum [sha256.Size]byte) {
-	all := sha256.New()
-	fmt.Fprintf(all, "%s\x00", m.Files)
+// sum covers the files of a module, and which definitions the subcharts bring that its values enable.
+func (d *Definitions) sum(m helm.Module) string {
+	sum := m.Files
 	for _, f := range d.releases.SubchartCRDs(m) {
-		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
+		sum += "\x00" + f.Name
 	}
-	all.Sum(sum[:0])
 	return sum
 }
 
@@ -383,19 +370,16 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	if err != nil {
 		return nil, nil, fmt.Errorf("list releases: %w", err)
 	}
-	for _, name := range all {
-		if name == s.IgnoredRelease || slices.ContainsFunc(modules, func(m addons.Module) bool { return m.Name == name }) {
-			releases = append(releases, name)
-		} else {
-			others = append(others, name)
-		}
-	}
+	others = slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		return name == s.IgnoredRelease || slices.ContainsFunc(modules, func(m addons.Module) bool { return m.Name == name })
+	})
 	ours, err := s.Releases.Ours(ctx, others)
 	if err != nil {
 		return nil, nil, fmt.Errorf("determine who installed releases: %w", err)
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(ours, name) })
-	return append(releases, ours...), others, nil
+	releases = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(others, name) })
+	return releases, others, nil
 }
 
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
@@ -452,7 +436,8 @@ func (j Job) allRan(run *supervisor.Run, d discovery) error {
 		return fmt.Errorf("list releases: %w", err)
 	}
 	for _, m := range d.Tree.Modules {
-		if !slices.Contains(d.Before, m.Name) || plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name) {
+		maintained := plan.Maintained(m, d.Maintenance) != "" && slices.Contains(releases, m.Name)
+		if maintained || !slices.Contains(d.Before, m.Name) {
 			continue
 		}
 		if what := d.Tree.Outdated(m.Name); what != "" {

@@ -301,17 +301,18 @@ type updateGlobal struct {
 	Asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
-// addSections gives config static values and schemas. With Check they are to take the place of others, and those that fit
-// what people wrote are used from now on. Else they are of modules that have an actor from now on: each receives its
-// section of the ConfigMap before sectionsAdded answers the discovery that asked the operator for them, so that no run
-// begins without its section.
+// addSections gives config static values and schemas. With Check they are to take the place of others, and those that
+// fit what people wrote are used from now on. Else they are of modules that have an actor from now on: each receives
+// its section of the ConfigMap before sectionsAdded answers the discovery that asked the operator for them, so that no
+// run begins without its section.
 type (
 	addSections struct {
 		Check    bool
 		Modules  []addons.Module
 		Sections map[string]*values.Section // by key
 	}
-	// sectionsAdded is the answer. Refused says why sections do not fit, by key; Err why the operator has spawned no module.
+	// sectionsAdded is the answer. Refused says why sections do not fit, by key; Err why the operator has spawned no
+	// module.
 	sectionsAdded struct {
 		Refused map[string]error
 		Err     error

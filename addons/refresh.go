@@ -372,7 +372,12 @@ const changedOnDisk = "changed on disk since it was loaded: "
 // are new. What was refused is left out: it is a problem already. It changes nothing, and is safe
 // to call while another goroutine refreshes.
 func (t *Tree) Unloaded(dirs Dirs) map[string]string {
-	changed := t.UnloadedModules(func(string) bool { return true })
+	changed := map[string]string{}
+	for _, m := range t.Modules {
+		if m.stale == "" && look(m.Dir, m.files).all != m.files.all {
+			changed[m.Name] = changedOnDisk + m.Shown(m.Dir)
+		}
+	}
 	var common []string
 	if t.Global.differs(func(c contents) sum { return c.all }) {
 		common = append(common, dirs.Shown(t.Global.Dir))
@@ -432,18 +437,6 @@ func (t *Tree) Outdated(name string) string {
 		}
 	}
 	return ""
-}
-
-// UnloadedModules is Unloaded for the files of some modules: it does not look at those of the
-// others.
-func (t *Tree) UnloadedModules(of func(name string) bool) map[string]string {
-	changed := map[string]string{}
-	for _, m := range t.Modules {
-		if m.stale == "" && of(m.Name) && look(m.Dir, m.files).all != m.files.all {
-			changed[m.Name] = changedOnDisk + m.Shown(m.Dir)
-		}
-	}
-	return changed
 }
 
 type sum [sha256.Size]byte

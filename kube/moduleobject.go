@@ -10,13 +10,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 )
 
 // ModuleGroup is the group of objects of kind Module, and the prefix of the annotations on them.
@@ -123,7 +121,7 @@ type ModuleNews struct {
 // ModuleObjects are the objects of kind Module in a namespace.
 type ModuleObjects struct {
 	client    *Client
-	api       dynamic.ResourceInterface
+	rest      rest.Interface
 	namespace string
 }
 
@@ -140,7 +138,7 @@ func (c *Client) ModuleObjects(namespace string) (*ModuleObjects, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ModuleObjects{client: c, api: limited.dynamic.Resource(moduleResource()).Namespace(namespace), namespace: namespace}, nil
+	return &ModuleObjects{client: c, rest: limited.core.RESTClient(), namespace: namespace}, nil
 }
 
 // An API server that has begun a moment ago denies all until it has read its roles.
@@ -154,12 +152,12 @@ const (
 func (m *ModuleObjects) Suspended(ctx context.Context) (map[string]bool, error) {
 	suspended := map[string]bool{}
 	began := time.Now()
-	list, err := m.api.List(ctx, metav1.ListOptions{})
+	list, err := m.list(ctx)
 	for apierrors.IsForbidden(err) && time.Since(began) < deniedFor {
 		if err := sleep(ctx, deniedPause); err != nil {
 			return suspended, err
 		}
-		list, err = m.api.List(ctx, metav1.ListOptions{})
+		list, err = m.list(ctx)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -167,28 +165,73 @@ func (m *ModuleObjects) Suspended(ctx context.Context) (map[string]bool, error) 
 	case err != nil:
 		return suspended, fmt.Errorf("read the objects of kind Module in namespace %s: %w", m.namespace, err)
 	}
-	for _, object := range list.Items {
-		if suspend, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); suspend {
-			suspended[object.GetName()] = true
+	for _, document := range list {
+		if document.Spec.Suspend {
+			suspended[document.Metadata.Name] = true
 		}
 	}
 	return suspended, nil
 }
 
-// moduleObject reads what the operator uses of an object that any client may have written: texts
-// are cut, and what has another type counts as absent.
-func moduleObject(u *unstructured.Unstructured) ModuleObject {
-	annotations := u.GetAnnotations()
-	o := ModuleObject{
-		Name: u.GetName(), Version: u.GetResourceVersion(), Generation: u.GetGeneration(), Ours: u.GetLabels()[managedByLabel] == managedBy,
-		RequestedAt: cutRequest(annotations[RequestedAtAnnotation]), RetryRequestedAt: cutRequest(annotations[RetryRequestedAtAnnotation]),
+// list reads the objects.
+func (m *ModuleObjects) list(ctx context.Context) (all []moduleDocument, err error) {
+	var found struct{ Items []moduleDocument }
+	result := m.at(m.rest.Get()).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
 	}
-	o.Suspend, _, _ = unstructured.NestedBool(u.Object, "spec", "suspend")
-	if status, ok, _ := unstructured.NestedMap(u.Object, "status"); ok {
-		// A status that is not the operator's is replaced by its own.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(status, &o.Status)
+	data, _ := result.Raw()
+	err = decodeModule(data, &found)
+	return found.Items, err
+}
+
+// at has a request go to the objects, or to what is below them. It is no request of the dynamic client, which decodes an
+// object into maps first, with all that the operator does not use: a start reads all of them.
+func (m *ModuleObjects) at(r *rest.Request, below ...string) *rest.Request {
+	of := moduleResource()
+	path := append([]string{"apis", of.Group, of.Version, "namespaces", m.namespace, of.Resource}, below...)
+	return r.AbsPath(path...).SetHeader("Accept", runtime.ContentTypeJSON)
+}
+
+// answer sends a request, and returns the object as it is stored.
+func answer(ctx context.Context, r *rest.Request) (ModuleObject, error) {
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil { // that of Raw lacks the words of the API server
+		return ModuleObject{}, err
 	}
-	return o
+	data, _ := result.Raw()
+	return moduleObject(data)
+}
+
+// moduleDocument is what the operator uses of an object.
+type moduleDocument struct {
+	Metadata struct {
+		Name, ResourceVersion string
+		Generation            int64
+		Labels, Annotations   map[string]string
+	}
+	Spec   struct{ Suspend bool }
+	Status ModuleStatus
+}
+
+// decodeModule reads JSON that any client may have written: what has another type counts as absent.
+func decodeModule(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil
+	}
+	return err
+}
+
+// moduleObject reads what the operator uses of an object; texts of people are cut.
+func moduleObject(data []byte) (o ModuleObject, err error) {
+	var d moduleDocument
+	err = decodeModule(data, &d)
+	return ModuleObject{
+		Name: d.Metadata.Name, Version: d.Metadata.ResourceVersion, Generation: d.Metadata.Generation, Suspend: d.Spec.Suspend,
+		Ours: d.Metadata.Labels[managedByLabel] == managedBy, RequestedAt: cutRequest(d.Metadata.Annotations[RequestedAtAnnotation]),
+		RetryRequestedAt: cutRequest(d.Metadata.Annotations[RetryRequestedAtAnnotation]), Status: d.Status,
+	}, err
 }
 
 // maxRequest is how many bytes of a request count; the definition of the kind has the same number.
@@ -205,48 +248,55 @@ func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (
 	if suspend {
 		spec["suspend"] = true
 	}
-	object := m.object(name, map[string]any{"spec": spec})
-	object.SetLabels(map[string]string{managedByLabel: managedBy})
-	stored, err := m.api.Create(ctx, object, metav1.CreateOptions{FieldManager: moduleManager})
+	data, err := json.Marshal(m.object(name, map[string]any{"spec": spec}, map[string]string{managedByLabel: managedBy}))
+	if err != nil {
+		return ModuleObject{}, err
+	}
+	create := m.at(m.rest.Post()).SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", moduleManager)
+	stored, err := answer(ctx, create.Body(data))
 	if apierrors.IsAlreadyExists(err) {
-		stored, err = m.api.Get(ctx, name, metav1.GetOptions{})
+		stored, err = m.get(ctx, name)
 	}
 	if err != nil {
 		return ModuleObject{}, fmt.Errorf("create Module %s/%s: %w", m.namespace, name, err)
 	}
-	return moduleObject(stored), nil
+	return stored, nil
+}
+
+func (m *ModuleObjects) get(ctx context.Context, name string) (ModuleObject, error) {
+	return answer(ctx, m.at(m.rest.Get(), name))
 }
 
 // Apply writes the status of an object that exists, and returns the object as it is stored. It is
 // an apply patch, so fields that status leaves out are removed. The error for an object that is
 // gone is of reason NotFound: an apply to a subresource creates none.
 func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleStatus) (ModuleObject, error) {
-	data, err := json.Marshal(m.object(name, map[string]any{"status": status}).Object)
+	data, err := json.Marshal(m.object(name, map[string]any{"status": status}, nil))
 	if err != nil {
 		return ModuleObject{}, fmt.Errorf("status of Module %s/%s: %w", m.namespace, name, err)
 	}
-	force := true
-	stored, err := m.api.Patch(ctx, name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: moduleManager, Force: &force}, "status")
+	apply := m.at(m.rest.Patch(types.ApplyPatchType), name, "status").Param("fieldManager", moduleManager).Param("force", "true")
+	stored, err := answer(ctx, apply.Body(data))
 	if err != nil {
 		return ModuleObject{}, fmt.Errorf("write the status of Module %s/%s: %w", m.namespace, name, err)
 	}
-	return moduleObject(stored), nil
+	return stored, nil
 }
 
 // Delete deletes an object in the state that was read. That there is none is no error; one that a
 // person has changed since, or made again, stays, and the error is of reason Conflict.
 func (m *ModuleObjects) Delete(ctx context.Context, read ModuleObject) error {
-	unchanged := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &read.Version}}
-	if err := m.api.Delete(ctx, read.Name, unchanged); err != nil && !apierrors.IsNotFound(err) {
+	unchanged := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &read.Version}}
+	if err := m.at(m.rest.Delete(), read.Name).Body(unchanged).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Module %s/%s: %w", m.namespace, read.Name, err)
 	}
 	return nil
 }
 
-func (m *ModuleObjects) object(name string, content map[string]any) *unstructured.Unstructured {
+func (m *ModuleObjects) object(name string, content map[string]any, labels map[string]string) map[string]any {
 	content["apiVersion"], content["kind"] = moduleResource().GroupVersion().String(), "Module"
-	content["metadata"] = map[string]any{"name": name, "namespace": m.namespace}
-	return &unstructured.Unstructured{Object: content}
+	content["metadata"] = metav1.ObjectMeta{Name: name, Namespace: m.namespace, Labels: labels}
+	return content
 }
 
 // maxDenials is how many denials in a row say that the objects may not be watched: an API server that has just started
@@ -276,12 +326,11 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 		},
 	}
 	_, _ = m.client.watcher.Watch(ctx, spec, func(change Change) { // nothing is wrong with the spec
-		u := &unstructured.Unstructured{}
-		if change.Type == Deleted || utiljson.Unmarshal(change.Object.Object, &u.Object) != nil {
+		o, err := moduleObject(change.Object.Object)
+		if change.Type == Deleted || err != nil {
 			notify(ModuleNews{Gone: change.Object.Name})
 			return
 		}
-		o := moduleObject(u)
 		notify(ModuleNews{Set: &o})
 	}, func() {
 		denials = 0
@@ -320,14 +369,15 @@ func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRe
 	if err != nil {
 		return ModuleObject{}, err
 	}
-	stored, err := m.api.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: requestManager})
+	merge := m.at(m.rest.Patch(types.MergePatchType), name).Param("fieldManager", requestManager)
+	stored, err := answer(ctx, merge.Body(data))
 	if apierrors.IsNotFound(err) { // it, all of them, or their kind
 		err = fmt.Errorf("%w; is that the namespace of the operator, and is deploy/chart/module-crd.yaml applied?", err)
 	}
 	if err != nil {
 		return ModuleObject{}, fmt.Errorf("request at Module %s/%s: %w", m.namespace, name, err)
 	}
-	return moduleObject(stored), nil
+	return stored, nil
 }
 
 // handledPoll is how often a request is looked at until it is handled.
@@ -338,11 +388,11 @@ const handledPoll = 250 * time.Millisecond
 // It has no limit of its own: an operator that does not run never handles it, and ctx must end.
 func (m *ModuleObjects) AwaitHandled(ctx context.Context, asked ModuleObject, at string, r ModuleRequest) error {
 	return wait.PollUntilContextCancel(ctx, handledPoll, true, func(ctx context.Context) (bool, error) {
-		stored, err := m.api.Get(ctx, asked.Name, metav1.GetOptions{})
+		stored, err := m.get(ctx, asked.Name)
 		if err != nil {
 			return false, fmt.Errorf("read Module %s/%s: %w", m.namespace, asked.Name, err)
 		}
-		status := moduleObject(stored).Status
+		status := stored.Status
 		return (!r.Run || status.LastHandledRequestedAt == at) && (!r.Retry || status.LastHandledRetryRequestedAt == at) &&
 			(r.Suspend == nil || status.ObservedGeneration >= asked.Generation), nil
 	})

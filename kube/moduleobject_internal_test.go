@@ -1,7 +1,12 @@
 package kube
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 )
 
 // moduleAPI answers lists with errors, the last one for good.
@@ -39,24 +45,46 @@ func (a *moduleAPI) List(context.Context, metav1.ListOptions) (*unstructured.Uns
 	return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{web}}, err
 }
 
+// answers are those of an API server to lists of modules, the last one for good; nil: one is suspended.
+type answers []error
+
+func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
+	answer, code := (*a)[0], http.StatusOK
+	if len(*a) > 1 {
+		*a = (*a)[1:]
+	}
+	body := []byte(`{"items": [{"metadata": {"name": "web"}, "spec": {"suspend": true}}, {"metadata": {"name": "odd"}, "spec": {"suspend": "no"}}]}`)
+	if status, ok := errors.AsType[*apierrors.StatusError](answer); ok {
+		status.ErrStatus.Kind, status.ErrStatus.APIVersion = "Status", "v1"
+		body, _ = json.Marshal(status.ErrStatus)
+		code = int(status.ErrStatus.Code)
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(bytes.NewReader(body))}, nil
+}
+
 // H27: an API server that denies all for a moment has not said that nothing is suspended.
 func TestReadOfModuleObjectsDenied(t *testing.T) {
 	denied := apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
 	for name, c := range map[string]struct {
-		lists []error
+		lists answers
 		found int
 		fails func(error) bool
 		lasts time.Duration
 	}{
-		"denied for a moment": {[]error{denied, denied, nil}, 1, nil, deniedFor},
-		"denied":              {[]error{denied}, 0, apierrors.IsForbidden, 2 * deniedFor},
-		"not known":           {[]error{apierrors.NewUnauthorized("who?")}, 0, apierrors.IsUnauthorized, time.Second},
-		"no kind":             {[]error{apierrors.NewNotFound(moduleResource().GroupResource(), "")}, 0, nil, time.Second},
+		"denied for a moment": {answers{denied, denied, nil}, 1, nil, deniedFor},
+		"denied":              {answers{denied}, 0, apierrors.IsForbidden, 2 * deniedFor},
+		"not known":           {answers{apierrors.NewUnauthorized("who?")}, 0, apierrors.IsUnauthorized, time.Second},
+		"no kind":             {answers{apierrors.NewNotFound(moduleResource().GroupResource(), "")}, 0, nil, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				client, err := newClient(&rest.Config{Host: "http://cluster", Transport: &c.lists}, testLog(t))
+				must(t, err)
+				objects, err := client.ModuleObjects("n")
+				must(t, err)
 				began := time.Now()
-				all, err := (&ModuleObjects{api: &moduleAPI{lists: c.lists}}).Suspended(t.Context())
+				all, err := objects.Suspended(t.Context())
 				if len(all) != c.found || (err == nil) != (c.fails == nil) || err != nil && !c.fails(err) {
 					t.Errorf("%d objects, %v", len(all), err)
 				}

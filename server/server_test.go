@@ -148,7 +148,7 @@ func (h *operator) fill() {
 	h.converge = view.ConvergeStatus{Phase: view.ConvergeReloading, Reload: 1}
 	h.add("operator", "converge", h.converge)
 	h.add("operator", "config", view.ConfigStatus{Revision: "17", Refused: "key dns: wrong"})
-	h.add("operator", "monitors", view.MonitorsStatus{Waiting: 1})
+	h.add("operator", "monitors", view.MonitorsStatus{})
 	h.add("operator", "module/run", view.ModuleStatus{Phase: view.Running, Release: 2})
 	h.add("operator/module/run", "run/7", supervisor.RunStatus{Step: "helm", Attempt: 1})
 	h.add("operator", "queue/slow", view.QueueStatus{Length: 102, Head: many})

@@ -1,5 +1,5 @@
 // Package supervisor decides what happens after a failure. It holds the
-// attempts of runs with their backoff, which all owners share, the end of the
+// restart-with-backoff strategy of runs, which all owners share, the end of the
 // process at a crash, the inspection of mailboxes and the ordered start and stop of
 // an actor system.
 //
@@ -9,9 +9,9 @@
 // # What happens after a failure
 //
 // An owner (an actor that executes tasks) gives each task to a run: a child that
-// lives for this task only and may block. A run that fails says so, and its
-// owner has it try again through [Runs] after a delay that grows ([Backoff]); it never gives up.
-// No actor is restarted. A panic in another handler is a bug, which is logged with
+// lives for this task only and may block. A run that fails is restarted by its
+// owner through [Runs] after a delay that grows ([Backoff]); it never gives up.
+// No other actor is restarted. A panic in its handler is a bug, which is logged with
 // its stack, and the process ends ([Options].Crashed): what the handler has half done
 // is gone with it.
 //

@@ -74,6 +74,7 @@ type probe struct {
 	next actor.MessageInvoker
 	path string
 	kind string        // the type of the actor
+	run  bool          // a worker of [Runs]: its failures are those of a task, and no crash
 	gone chan struct{} // closed when the library has removed the actor
 
 	mu      sync.Mutex
@@ -88,6 +89,7 @@ func (p *probe) RegisterHandlers(next actor.MessageInvoker, dispatcher actor.Dis
 	if ctx, ok := next.(actor.Context); ok {
 		p.path = ctx.Self().GetId()
 		_, p.kind, _ = strings.Cut(fmt.Sprintf("%T", ctx.Actor()), ".")
+		_, p.run = ctx.Actor().(*worker)
 	}
 	p.handles(nil)
 	p.in.mu.Lock()
@@ -120,15 +122,26 @@ func (p *probe) InvokeSystemMessage(message any) {
 	}
 }
 
-// EscalateFailure implements actor.MessageInvoker: the process ends at the first crash of an actor.
+// EscalateFailure implements actor.MessageInvoker: what fails in a run is decided by its owner, and the process ends at
+// the first crash of another actor.
 //
-// A panic in the handler of an actor is a bug of the program: handlers do no work that may fail, and runs take care
-// of their own. The handler has changed and sent only a part of what it should have, so the
+// A panic in the handler of an actor that is no run is a bug of the program: its handlers do no work that may fail.
+// The handler has changed and sent only a part of what it should have, so the
 // actor cannot continue. The process ends, and the next one starts from the state of the cluster.
 //
 // The mailbox calls it from its deferred recover, in the goroutine of the actor, with the frames that panicked still
 // on its stack. So the actor handles no other message, and other actors handle as few as possible.
 func (p *probe) EscalateFailure(reason, message any) {
+	if p.run {
+		p.handles(nil)
+		if _, expected := reason.(failure); !expected { // F11
+			bug := fmt.Errorf("bug: %v", reason)
+			p.in.log.Error("a task panicked; please report this", "actor", p.path, "err", bug, "stack", string(debug.Stack()))
+			reason = failure{bug}
+		}
+		p.next.EscalateFailure(reason, message)
+		return
+	}
 	p.in.first.Do(func() {
 		p.in.log.Error("actor crashed: the process ends; please report this", "actor", p.path, "message", typeOf(message),
 			"err", fmt.Sprint("bug: ", reason), "stack", string(debug.Stack()))

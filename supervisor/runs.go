@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -47,9 +46,10 @@ type Attempt struct {
 	In     time.Duration // until the next attempt
 }
 
-// Runs supervises the runs of one owner: it starts a child for each task, has it try again with backoff
+// Runs supervises the runs of one owner: it starts a child for each task, restarts it with backoff
 // when it fails, and notifies the owner when it is gone. The owner passes every message to
-// [Runs.Receive] first, so all is handled in the owner's goroutine, and no field needs a lock.
+// [Runs.Receive] first, and is the supervision strategy of its children (HandleFailure), so that
+// all is handled in the owner's goroutine, and no field needs a lock.
 type Runs struct {
 	system   *System
 	runs     map[string]*run // by the ID of the task
@@ -66,25 +66,29 @@ type run struct {
 	task    Task
 	pid     *actor.PID
 	cancel  context.CancelCauseFunc
-	done    bool            // it has succeeded
-	failed  int             // attempts
-	delays  backoff.BackOff // one for the whole task, so that delays grow from attempt to attempt
-	timer   *time.Timer     // until the next attempt; nil during one
-	last    bool            // the attempt in progress is the last
-	stopped bool            // a Stop is on its way to the child: whatever it still sends counts for nothing
+	done    bool             // it has succeeded
+	failed  int              // attempts
+	delays  backoff.BackOff  // one for the whole task, so that delays grow from attempt to attempt
+	sup     actor.Supervisor // restarts the child; nil before its first failure
+	timer   *time.Timer      // until the next attempt; nil during one
+	last    bool             // the attempt in progress is the last
+	stopped bool             // a Stop is on its way to the child: whatever it still sends counts for nothing
 }
 
 // messages of this file
 type (
-	begin struct{ failed int } // to a run: an attempt begins
-	tried struct {             // from a run to its owner: the attempt is over
+	begin     struct{ failed int } // to a run: an attempt begins
+	succeeded struct {             // from a run to its owner
 		run    *run
 		result any
-		err    error
 	}
-	// retryDue is sent by a timer to the owner, which decides: the run may have been stopped meanwhile.
-	retryDue struct{ run *run }
+	// restartDue is sent by a timer to the owner, which decides: a restart that was posted by the timer itself
+	// could reach a child that is stopped already, and revive it (Q1), or a namesake (Q3).
+	restartDue struct{ run *run }
 )
+
+// failure is what a run panics with when its task fails, for its owner. Any other panic is a bug.
+type failure struct{ err error }
 
 // Lives reports whether a task is in progress and not cancelled. What a cancelled run has
 // sent just before may come later, and must change nothing any more.
@@ -125,12 +129,16 @@ func (r *Runs) Start(ctx actor.Context, t Task) {
 	r.attempt(rec)
 }
 
-// attempt begins the next attempt.
+// attempt begins the next attempt. After a failure the child is restarted before it receives begin: messages of
+// the library go first, and its mailbox is suspended until then.
 func (r *Runs) attempt(rec *run) {
 	rec.timer = nil
 	r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: rec.failed})
 	if rec.task.Begins != nil {
 		rec.task.Begins()
+	}
+	if rec.sup != nil {
+		rec.sup.RestartChildren(rec.pid)
 	}
 	r.system.Send(rec.pid, begin{rec.failed})
 }
@@ -139,11 +147,9 @@ func (r *Runs) attempt(rec *run) {
 // The owner must handle Stopping, too, so that one is reported as not handled.
 func (r *Runs) Receive(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case tried:
-		if !msg.run.stopped {
-			r.tried(ctx, msg.run, msg.result, msg.err)
-		}
-	case retryDue:
+	case succeeded:
+		r.succeeded(ctx, msg)
+	case restartDue:
 		if msg.run.timer != nil {
 			r.attempt(msg.run)
 		}
@@ -151,7 +157,7 @@ func (r *Runs) Receive(ctx actor.Context) bool {
 		return r.terminated(ctx, msg)
 	case *actor.Stopping:
 		r.stopping = true
-		r.CancelAll(ctx, ErrCancelled)
+		r.CancelAll(ErrCancelled)
 		return false
 	default:
 		return false
@@ -159,26 +165,38 @@ func (r *Runs) Receive(ctx actor.Context) bool {
 	return true
 }
 
-// tried ends a task whose attempt has succeeded, or failed for good; otherwise the next attempt comes after a pause.
-func (r *Runs) tried(ctx actor.Context, rec *run, result any, err error) {
-	if err == nil {
-		if rec.task.Succeeded != nil {
-			rec.task.Succeeded(ctx, result)
-		}
-		rec.done = true
-		r.stop(ctx, rec, nil)
+func (r *Runs) succeeded(ctx actor.Context, msg succeeded) {
+	if msg.run.stopped {
 		return
 	}
+	if msg.run.task.Succeeded != nil {
+		msg.run.task.Succeeded(ctx, msg.result)
+	}
+	msg.run.done = true
+	r.stop(msg.run, nil)
+}
+
+// HandleFailure makes the owner the supervision strategy of its runs: a failed run is restarted after a pause, or
+// stopped when its failure is final. It implements actor.SupervisorStrategy.
+func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, _ any) {
+	path, id, _ := SplitRun(child.Id)
+	rec := r.runs[id]
+	failed, ok := reason.(failure)
+	if !ok || rec == nil || rec.stopped {
+		return // a Stop waits in its mailbox: a restart would cancel it (Q2)
+	}
 	rec.failed++
-	a := Attempt{Number: rec.failed, Err: err, Final: rec.task.AllowFailure || rec.last}
+	a := Attempt{Number: rec.failed, Err: failed.err, Final: rec.task.AllowFailure || rec.last}
 	if a.Final {
-		r.stop(ctx, rec, nil)
+		r.stop(rec, nil)
 	} else {
 		a.In = rec.delays.NextBackOff()
-		owner := ctx.Self()
-		rec.timer = time.AfterFunc(a.In, func() { r.system.Send(owner, retryDue{rec}) })
-		text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", " ⏎ ")), " ")
-		r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: text})
+		owner := r.system.PID(path)
+		rec.sup = sup
+		rec.timer = time.AfterFunc(a.In, func() { r.system.Send(owner, restartDue{rec}) })
+		text := strings.Join(strings.Fields(strings.ReplaceAll(a.Err.Error(), "\n", " ⏎ ")), " ")
+		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: text})
 	}
 	if rec.task.Failed != nil {
 		rec.task.Failed(a)
@@ -212,23 +230,23 @@ func (r *Runs) RetryNow() (waiting int) {
 }
 
 // LastAttempt ends a task after the attempt in progress, or at once if it waits for the next one.
-func (r *Runs) LastAttempt(ctx actor.Context, id string) {
+func (r *Runs) LastAttempt(id string) {
 	if rec := r.runs[id]; rec != nil {
 		if rec.last = true; rec.timer != nil {
-			r.stop(ctx, rec, ErrCancelled)
+			r.stop(rec, ErrCancelled)
 		}
 	}
 }
 
 // CancelAll ends all tasks in progress: their contexts are done at once, their children
 // go when their work has returned.
-func (r *Runs) CancelAll(ctx actor.Context, cause error) {
+func (r *Runs) CancelAll(cause error) {
 	for _, id := range slices.Sorted(maps.Keys(r.runs)) {
-		r.stop(ctx, r.runs[id], cause)
+		r.stop(r.runs[id], cause)
 	}
 }
 
-func (r *Runs) stop(ctx actor.Context, rec *run, cause error) {
+func (r *Runs) stop(rec *run, cause error) {
 	if rec.stopped {
 		return
 	}
@@ -238,7 +256,7 @@ func (r *Runs) stop(ctx actor.Context, rec *run, cause error) {
 		rec.timer.Stop()
 		rec.timer = nil
 	}
-	ctx.Stop(rec.pid)
+	r.system.Actors.Root.Stop(rec.pid)
 }
 
 // Run is one attempt at a task, as its Work sees it.
@@ -303,34 +321,25 @@ func (s RunStatus) String() string {
 }
 
 // worker is the actor of a run. It blocks in Receive, which is allowed here: a busy mailbox has a
-// goroutine of its own. The library's Stop is seen only after Receive returns, so owners cancel the context first.
+// goroutine of its own, and a panic in the work is supervised instead of ending the process. The
+// library's Stop is seen only after Receive returns, so owners cancel the context first.
 type worker struct {
 	rec *run
 	run Run
 }
 
-// Receive implements actor.Actor.
+// Receive implements actor.Actor. It panics when the task fails: the failure escalates to the owner.
 func (w *worker) Receive(ctx actor.Context) {
 	msg, ok := ctx.Message().(begin)
 	if !ok || w.run.ctx.Err() != nil {
 		return
 	}
 	w.run.self, w.run.attempt = ctx.Self(), msg.failed
-	result, err := w.work()
-	ctx.Send(ctx.Parent(), tried{w.rec, result, err})
-}
-
-// work makes a panic in the work a failure, which ends no process (F11).
-func (w *worker) work() (result any, err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("bug: %v", reason)
-			log := w.run.system.Inspector.log.With("actor", w.run.self.Id, "err", err)
-			log.Error("a task panicked; please report this", "stack", string(debug.Stack()))
-		}
-	}()
-	attempt := w.run
-	return w.rec.task.Work(&attempt)
+	result, err := w.rec.task.Work(&w.run)
+	if err != nil {
+		panic(failure{err})
+	}
+	ctx.Send(ctx.Parent(), succeeded{w.rec, result})
 }
 
 // The delays between two attempts at a task (rule F7): 5 s, 10 s, 20 s, 30 s, 30 s, …

@@ -137,7 +137,7 @@ func TestCancelDuringBackoff(t *testing.T) {
 		pid, runs := s.owner("owner")
 		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failing)) })
 		s.advance(7 * time.Second)
-		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
+		s.do(pid, func(ctx actor.Context) { runs().CancelAll(supervisor.ErrCancelled) })
 		s.advance(time.Hour)
 		s.expect(
 			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s",
@@ -165,8 +165,8 @@ func TestCancelDuringWork(t *testing.T) {
 				})
 				s.advance(time.Second)
 				s.do(pid, func(ctx actor.Context) {
-					runs().CancelAll(ctx, why)
-					runs().CancelAll(ctx, why)
+					runs().CancelAll(why)
+					runs().CancelAll(why)
 					if runs().Len() != 1 {
 						t.Error("a task whose work goes on is not in progress")
 					}
@@ -251,7 +251,7 @@ func TestOwnerCrashesOverAResult(t *testing.T) {
 	})
 }
 
-// A cancel and a due attempt at the same instant never revive a run, whichever
+// Q1, Q2: a cancel and a due restart at the same instant never revive a run, whichever
 // comes first.
 func TestNoRestartAfterAStop(t *testing.T) {
 	for range 50 {
@@ -272,7 +272,7 @@ func TestNoRestartAfterAStop(t *testing.T) {
 			}
 			s.do(pid, func(ctx actor.Context) { runs().Start(ctx, task) })
 			time.Sleep(5 * time.Second) // without a Wait: the timer fires at this instant, too
-			s.Send(pid, call{func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) }})
+			s.Send(pid, call{func(ctx actor.Context) { runs().CancelAll(supervisor.ErrCancelled) }})
 			s.advance(time.Hour)
 			if !ended {
 				t.Error("the task did not end")
@@ -281,19 +281,81 @@ func TestNoRestartAfterAStop(t *testing.T) {
 	}
 }
 
-// The timer of a run does not hit its namesake.
+// Q2: a failure that arrives behind a cancel restarts nothing, though nothing else ends the run but its Stop.
+func TestNoRestartOfARunThatIsStopping(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) { <-r.Context().Done(); return nil, errHook }))
+		})
+		s.do(pid, func(actor.Context) {
+			runs().CancelAll(supervisor.ErrCancelled)
+			time.Sleep(time.Second) // the failure arrives meanwhile
+		})
+		s.advance(time.Hour)
+		s.expect("0s t1 works, 0 failed", "1s t1 ended: false")
+	})
+}
+
+// F7: the library suspends a run that has failed, and its owner has it restarted: a new worker, which handles what has
+// come meanwhile, begins the next attempt.
+func TestFailedRunIsSuspendedUntilItIsRestarted(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
+				if r.Attempt() == 1 {
+					<-r.Context().Done()
+				}
+				return nil, errHook
+			}))
+		})
+		run := s.PID("owner/run/t1")
+		s.Send(run, "meanwhile")
+		for after, waiting := range []int{1, 0} {
+			s.advance(time.Duration(after) * 5 * time.Second)
+			if n := s.find(run.Id); n == nil || n.UserMessages != waiting {
+				t.Errorf("restarts: %d; the run: %+v, want %d messages that wait", after, n, waiting)
+			}
+		}
+	})
+}
+
+// Q3: the timer of a run does not hit its namesake.
 func TestTimerDoesNotHitANamesake(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pid, runs := s.owner("owner")
 		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failing)) })
 		s.advance(time.Second)
-		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
+		s.do(pid, func(ctx actor.Context) { runs().CancelAll(supervisor.ErrCancelled) })
 		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s", "1s t1 ended: false")
 		s.do(pid, func(ctx actor.Context) {
 			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Hour); return "good", nil }))
 		})
 		s.advance(time.Hour)
 		s.expect("1s t1 works, 0 failed", "1h0m1s t1 succeeded: good", "1h0m1s t1 ended: true")
+	})
+}
+
+// Q1, Q3: a timer that has fired before a cancel restarts neither the run nor a namesake that has begun meanwhile.
+func TestDueRestartDoesNotHitANamesake(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		task := s.task("t1", failing)
+		task.Ended = func(ctx actor.Context, _ bool) {
+			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Hour); return "good", nil }))
+		}
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, task) })
+		s.do(pid, func(actor.Context) {
+			time.Sleep(6 * time.Second) // its message waits
+			runs().CancelAll(supervisor.ErrCancelled)
+			time.Sleep(time.Second) // the child is gone
+		})
+		s.advance(2 * time.Hour)
+		s.expect(
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, next in 5s",
+			"7s t1 works, 0 failed", "1h0m7s t1 succeeded: good", "1h0m7s t1 ended: true",
+		)
 	})
 }
 
@@ -381,7 +443,7 @@ func TestRunAsksItsOwner(t *testing.T) {
 			}))
 		})
 		s.advance(time.Hour)
-		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
+		s.do(pid, func(ctx actor.Context) { runs().CancelAll(supervisor.ErrCancelled) })
 		s.expect("0s t2 works, 0 failed", "1h0m0s cancelled", "1h0m0s t2 ended: false")
 	})
 }

@@ -298,7 +298,7 @@ func stepPlan(p *player, name string) (err error) {
 			p.Trace.Add("note: %s", firstLine(note))
 		}
 		for _, m := range f.Modules {
-			p.Trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error+m.Unknown)
+			p.Trace.Add("would %s %s: %s; release %s (%s) %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.Notes, m.Error+m.Unknown)
 		}
 		return nil
 	})

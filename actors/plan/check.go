@@ -14,9 +14,10 @@ import (
 
 // CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
 // with the static values below them: every violation at once. What is broken in the tree itself is
-// not checked further. When all is valid, the values of enabled modules without hooks, which are what a chart gets, are
-// checked against values.schema.json of their charts and subcharts, as Helm does before it renders (H22). Warnings name keys
-// that belong to no module; unchecked is how many modules are left out, because nothing enables them (D37).
+// not checked further. When all is valid, the values of enabled modules without hooks, which are what a chart gets,
+// are checked against values.schema.json of their charts and subcharts, as Helm does before it renders (H22).
+// Warnings name keys that belong to no module; unchecked is how many modules are left out, because nothing enables
+// them (D37).
 //
 // It is stricter than the start of an operator: no flags of hooks and no answers of scripts are
 // known, so each enabled script counts as saying true.
@@ -32,7 +33,8 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	schemas := Schemas{Sections: sections, Modules: tree.Modules, Enabling: Enabling{Scripts: map[string]bool{}}} // each may say true
+	// Each script may say true.
+	schemas := Schemas{Sections: sections, Modules: tree.Modules, Enabling: Enabling{Scripts: map[string]bool{}}}
 	doc, err := schemas.Check(data, secret)
 	for _, text := range schemas.Unknown(doc) {
 		warn.Warn(text)

@@ -148,8 +148,8 @@ func differing[V comparable](before, after map[string]V) []string {
 // maxUnknown is how many unknown keys are named: the ConfigMap may have thousands.
 const maxUnknown = 100
 
-// Unknown names the keys that belong to no module (D12), and such flags of global hooks (E16), each in a sentence. They are
-// accepted, because the ConfigMap may be edited before the directory of the module comes.
+// Unknown names the keys that belong to no module (D12), and such flags of global hooks (E16), each in a sentence.
+// They are accepted, because the ConfigMap may be edited before the directory of the module comes.
 func (s Schemas) Unknown(doc values.Document) (found []string) {
 	look := func(who string, keys iter.Seq[string]) {
 		for _, key := range slices.Sorted(keys) {
@@ -166,7 +166,8 @@ func (s Schemas) Unknown(doc values.Document) (found []string) {
 	return found
 }
 
-// NoModule says that a key, of a section or a flag, belongs to no module, and which was probably meant; empty if it does.
+// NoModule says that a key, of a section or a flag, belongs to no module, and which was probably meant; empty if it
+// does.
 func (s Schemas) NoModule(key string) string {
 	owner := strings.TrimSuffix(strings.TrimSuffix(key, values.FlagKey("")), values.MaintenanceKey(""))
 	if _, ok := s.Sections[owner]; ok {

@@ -94,7 +94,8 @@ func Make(ctx context.Context, known Known, request Request) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("enabled scripts: %s", p.hider.Text(err.Error()))
 	}
-	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, WithSuspended(doc.Maintenance, p.Suspended)
+	p.Reload.Enabled, p.Reload.Verdicts = enabled, verdicts
+	p.Reload.Maintenance = WithSuspended(doc.Maintenance, p.Suspended)
 	plan := Plan{Notes: p.Notes, Modules: p.modules(p.Reload.Steps(), verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
@@ -136,8 +137,8 @@ func (p *planner) propose() (values.Document, error) {
 	return doc, nil
 }
 
-// unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It looks
-// for files only: asking them for --config would run programs.
+// unknown reports whether it is unknown which values the hooks of an owner would set, because they have not run. It
+// looks for files only: asking them for --config would run programs.
 func (p *planner) unknown(owner, key string) bool {
 	return !p.HooksRan[owner] && !Hookless(p.Reload.Tree.Global, p.Reload.Tree.Modules, key)
 }
@@ -146,11 +147,17 @@ func (p *planner) unknown(owner, key string) bool {
 // (E8). Those that are kept follow; a suspended module is kept in its place among the runs. It asks
 // nothing and does not wait; complete fills in the rest.
 func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
+	why := func(name string) string {
+		if m := p.Reload.Tree.Module(name); m != nil {
+			return p.hider.Text(verdicts[name].Why(*m))
+		}
+		return "there is no module directory"
+	}
 	plans := []Module{}
 	for _, name := range steps.Run {
-		plan := Module{Module: name, Step: StepRun, Why: "enabled by " + verdicts[name].Source}
+		plan := Module{Module: name, Step: StepRun, Why: why(name)}
 		if p.unknown(name, p.Reload.Tree.Module(name).Key) {
-			plan.HookValues = HookValuesUnknown
+			plan.Notes = []string{"values of hooks unknown: its hooks have not run"}
 		}
 		switch {
 		case p.Suspended[name]:
@@ -165,17 +172,15 @@ func (p *planner) modules(steps Steps, verdicts map[string]Verdict) []Module {
 		step, but string
 	}{
 		{steps.Delete, StepStop, ""}, {steps.Purge, StepPurge, ""},
-		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy}, {steps.Keep, StepKeep, ", but under maintenance"},
+		{steps.Held, StepKeep, ", but its purge is held back: " + steps.HeldWhy},
+		{steps.Keep, StepKeep, ", but under maintenance"},
 	} {
 		for _, name := range off.names {
-			why, but := "there is no module directory", off.but
-			if v, ok := verdicts[name]; ok {
-				why = strings.TrimSuffix("disabled by "+v.Source+": "+p.hider.Text(v.Reason), ": ")
-			}
+			but := off.but
 			if off.step == StepKeep && p.Suspended[name] {
 				but = butSuspended
 			}
-			plans = append(plans, Module{Module: name, Step: off.step, Why: why + but})
+			plans = append(plans, Module{Module: name, Step: off.step, Why: why(name) + but})
 		}
 	}
 	return plans
@@ -195,7 +200,8 @@ func (p *planner) complete(ctx context.Context, step *Module) {
 	case StepStop:
 		would, err = p.Helm.PlanRemoval(ctx, HelmModule(*m, p.merged(*m)), nil)
 	case StepPurge:
-		would, err = p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)})
+		purge := &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)}
+		would, err = p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, purge)
 	default:
 		if !p.reachesHelm(step, *m) {
 			return
@@ -277,11 +283,8 @@ func (p *planner) describe(step *Module, would helm.Plan, err error) {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
 	}
 	for _, c := range would.Changes {
-		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
+		c.Mask = p.hider.Object // c is a copy; Diff uses the mask unless secrets are shown
 		object := Object{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.Secrets)}
-		if c.Verb == helm.Changed {
-			object.Fields = c.Paths()
-		}
 		step.Objects = append(step.Objects, object)
 	}
 }
@@ -315,8 +318,8 @@ type Renderer interface {
 // Render renders the chart of a module with the values in m, and compares it with the deployed
 // release, or with the revision request.Since, if that is asked. Helm hooks are rendered but not
 // compared: they are no part of the release (H14). With an error the result has what was rendered
-// until then, hidden as far as the request asks. A document that cannot be read cannot be masked, so its text is shown only
-// with request.Broken and request.Secrets together.
+// until then, hidden as far as the request asks. A document that cannot be read cannot be masked, so its text is
+// shown only with request.Broken and request.Secrets together.
 func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request RenderRequest) (Rendered, error) {
 	if !charts.Exists(m.Dir) {
 		return Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
@@ -338,7 +341,8 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 		case d.Err != nil && !request.Broken:
 			errs = append(errs, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err))
 		case d.Err != nil && !request.Secrets:
-			fmt.Fprintf(&text, "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# %v\n", d.Err)
+			const hidden = "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# %v\n"
+			fmt.Fprintf(&text, hidden, d.Err)
 		case request.Secrets:
 			text.WriteString(d.Text)
 		}

@@ -192,7 +192,7 @@ func (r Reload) MaintenanceEnds(before map[string]string) (run []string, reload 
 // Verdict says whether a module is enabled, and who decided.
 type Verdict struct {
 	Enabled bool
-	// Source is one of the constants below, or the path of a values.yaml.
+	// Source is one of the constants below, or the path of a values.yaml, in which the flag is.
 	Source string
 	// Reason is what an enabled script says in MODULE_ENABLED_REASON, "" for nothing; of a flag that a global hook has
 	// set, which hook.
@@ -203,7 +203,7 @@ type Verdict struct {
 const (
 	ByDefault   = "default"
 	ByHookFlag  = "global hook"
-	byConfigMap = "ConfigMap"
+	byConfigMap = "the ConfigMap"
 	ByScript    = "enabled script"
 )
 
@@ -215,8 +215,6 @@ func (v Verdict) Why(m addons.Module) string {
 		return "no flag anywhere (" + flag + ")"
 	case ByHookFlag:
 		return strings.TrimSpace(fmt.Sprintf("%s is %t by global hook %s", flag, v.Enabled, v.Reason))
-	case byConfigMap:
-		return fmt.Sprintf("%s is %t in the ConfigMap", flag, v.Enabled)
 	case ByScript:
 		return strings.TrimSuffix(fmt.Sprintf("its enabled script returned %t: %s", v.Enabled, v.Reason), ": ")
 	}

@@ -111,8 +111,8 @@ func TestSwitchedOn(t *testing.T) {
 		"values.yaml of the roots":          {[]addons.Flag{roots(true)}, nil, nil, Verdict{true, "modules/values.yaml", ""}},
 		"the module's own values.yaml wins": {[]addons.Flag{roots(true), own(false)}, nil, nil, Verdict{false, "dns/values.yaml", ""}},
 		"a global hook beats files":         {[]addons.Flag{own(false)}, on, nil, Verdict{true, "global hook", ""}},
-		"a person beats a global hook":      {[]addons.Flag{own(true)}, on, off, Verdict{false, "ConfigMap", ""}},
-		"a person beats files":              {[]addons.Flag{own(false)}, nil, on, Verdict{true, "ConfigMap", ""}},
+		"a person beats a global hook":      {[]addons.Flag{own(true)}, on, off, Verdict{false, "the ConfigMap", ""}},
+		"a person beats files":              {[]addons.Flag{own(false)}, nil, on, Verdict{true, "the ConfigMap", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := SwitchedOn(addons.Module{Name: "dns", Key: "dns", Flags: c.flags}, c.dynamic, c.config)

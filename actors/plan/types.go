@@ -51,8 +51,6 @@ type Module struct {
 	// Reason why; both are empty without a chart.
 	Release string `json:"release,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// HookValues: values that hooks set are "unknown", because its hooks have not run.
-	HookValues string `json:"hookValues,omitempty"`
 	// Notes say what else would happen, or could not be tried.
 	Notes   []string `json:"notes,omitempty"`
 	Objects []Object `json:"objects,omitempty"`
@@ -65,21 +63,17 @@ type Module struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// HookValuesUnknown is Module.HookValues of a module whose hooks have not run.
-const HookValuesUnknown = "unknown"
-
 // Object is what would happen to one object, or how it differs from the deployed release.
 type Object struct {
 	Object string `json:"object"` // "Kind namespace/name"
 	Verb   string `json:"verb"`   // create, change, delete; in a render added, changed, removed
 	Note   string `json:"note,omitempty"`
-	// Fields are the paths that change, empty for objects that come or go.
-	Fields []string `json:"fields,omitempty"`
 	// Diff is a unified diff of the object as YAML.
 	Diff string `json:"diff,omitempty"`
 }
 
-// effect is what happens to a module, and what it counts as in the summary. What fails, or cannot be predicted, is that alone.
+// effect is what happens to a module, and what it counts as in the summary. What fails, or cannot be predicted, is
+// that alone.
 func (m Module) effect() string {
 	switch {
 	case m.Error != "":
@@ -215,9 +209,6 @@ func (m Module) Text() string {
 		reason = fmt.Sprintf("; its release would be %s: %s", m.Release, m.Reason)
 	}
 	t.line("%s %s %s: %s%s", sign(m.Step), step, m.Module, m.Why, reason)
-	if m.HookValues == HookValuesUnknown {
-		t.line("    values of hooks unknown: its hooks have not run")
-	}
 	for _, note := range m.Notes {
 		t.line("    %s", note)
 	}
@@ -253,9 +244,11 @@ func (t *planText) summary(p Plan) {
 	}
 	t.line("\nModules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.",
 		s[StepStart], s["upgrade"], s[StepStop], s[StepPurge], s[StepKeep], s["unchanged"])
-	t.line("Objects: %d to create, %d to change, %d to delete.", s["objectsToCreate"], s["objectsToChange"], s["objectsToDelete"])
+	t.line("Objects: %d to create, %d to change, %d to delete.",
+		s["objectsToCreate"], s["objectsToChange"], s["objectsToDelete"])
 	for _, rare := range [][2]string{
-		{"adopt", "whose release would be adopted unchanged"}, {"unknown", "whose release cannot be predicted"}, {"failing", "that would fail"},
+		{"adopt", "whose release would be adopted unchanged"}, {"unknown", "whose release cannot be predicted"},
+		{"failing", "that would fail"},
 	} {
 		if n := s[rare[0]]; n > 0 {
 			t.line("Modules %s: %d.", rare[1], n)

@@ -36,6 +36,7 @@ func chapterI() []rule {
 	watch := "module hook binding queue kind"
 	return []rule{
 		{kind: "counter", name: "live_ticks"},
+		{kind: "gauge", name: "binding_count", labels: "module hook"},
 		{kind: "counter", name: "config_values_errors_total"},
 		{kind: "counter", name: "modules_discover_errors_total"},
 		{kind: "summary", name: "module_run_seconds", labels: "module activation"},
@@ -44,6 +45,7 @@ func chapterI() []rule {
 		{kind: "summary", name: "module_helm_seconds", labels: "module activation"},
 		{kind: "histogram", name: "helm_operation_seconds", labels: "activation operation"},
 		{kind: "counter", name: "modules_helm_release_redeployed_total", labels: "module"},
+		{kind: "counter", name: "modules_absent_resources_total", labels: "module resource"},
 		{kind: "counter", name: "convergence_seconds", labels: "activation"},
 		{kind: "counter", name: "convergence_total", labels: "activation"},
 		{kind: "gauge", name: "mm_module_info", labels: "module enabled critical"},
@@ -65,6 +67,8 @@ func chapterI() []rule {
 		{kind: "counter", name: "task_wait_in_queue_seconds_total", labels: "module hook binding queue"},
 		{kind: "gauge", name: "tasks_queue_length", labels: "queue"},
 		{kind: "gauge", name: "tasks_queue_head_info", labels: "queue module task_type hook"},
+		{kind: "histogram", name: "tasks_queue_action_duration_seconds", labels: "queue_name queue_action"},
+		{kind: "counter", name: "tasks_queue_compaction_operations_total", labels: "queue_name hook"},
 		{kind: "gauge", name: "kube_snapshot_objects", labels: watch},
 		{kind: "counter", name: "kubernetes_client_watch_errors_total", labels: "error_type", rare: true},
 		{kind: "counter", name: "kubernetes_client_request_result_total", labels: "host verb code"},

@@ -40,6 +40,8 @@ type QueueStatus struct {
 	Head []messages.Task `json:"-"`
 	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int `json:"triggers"`
+	// Crowded are the hooks for which many triggers wait, with their numbers.
+	Crowded map[string]int `json:"-"`
 }
 
 // ShownTasks is how many tasks pages show of a queue: more helps no reader.
@@ -275,8 +277,6 @@ func (s ConfigStatus) Notice() string {
 // MonitorsStatus is what monitors publishes about itself.
 type MonitorsStatus struct {
 	Bindings []messages.BindingState `json:"bindings"`
-	// Waiting are runs that wait for snapshots.
-	Waiting int `json:"waitingRuns"`
 	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding: whatever they have now. They
 	// have secrets.
 	Snapshots func(owner, hook string) []Snapshot `json:"-"`
@@ -293,7 +293,7 @@ func (s MonitorsStatus) String() string {
 			text += "; " + b.String()
 		}
 	}
-	return fmt.Sprintf("%s, %d complete, waiting runs: %d%s", Count(len(s.Bindings), "binding"), complete, s.Waiting, text)
+	return fmt.Sprintf("%s, %d complete%s", Count(len(s.Bindings), "binding"), complete, text)
 }
 
 // bindingProblem returns why the snapshot is not what the cluster has and what to do about it, or
@@ -310,7 +310,7 @@ func bindingProblem(b messages.BindingState) string {
 	case "forbidden":
 		text += "; 'addon-operator rbac generate' prints the rules that are needed"
 	case "too-large":
-		text += "; narrow the binding"
+		text += "; narrow the binding; when there are fewer objects, suspend and resume the module, or restart the operator"
 	}
 	return text
 }

@@ -49,9 +49,9 @@ func TestStatusAsText(t *testing.T) {
 		{view.ConfigStatus{Revision: "17"}, "resourceVersion 17"},
 		{view.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: ConfigMap and Secret are refused; their last valid content stays in force: key x: wrong ⏎ key y: wrong"},
 		{view.ModuleStatus{Phase: view.Ready, Parked: true}, "ready PARKED"},
-		{view.MonitorsStatus{}, "0 bindings, 0 complete, waiting runs: 0"},
-		{view.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding, 1 complete, waiting runs: 0"},
-		{view.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 2 complete, waiting runs: 1" +
+		{view.MonitorsStatus{}, "0 bindings, 0 complete"},
+		{view.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding, 1 complete"},
+		{view.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}}, "3 bindings, 2 complete" +
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{view.HealerStatus{Objects: 3}, "3 objects"},
