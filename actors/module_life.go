@@ -49,7 +49,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 }
 
 // end cancels what runs of the module, and what waits for that. A Helm action ends normally.
-func (m *module) end(ctx actor.Context) {
+func (m *module) end() {
 	m.loading = nil
 	m.next = nil
 	m.cancelAll()
@@ -67,7 +67,7 @@ func (m *module) suspend(ctx actor.Context) {
 	}
 	m.forgetRelease()
 	m.become(view.Suspended)
-	m.end(ctx)
+	m.end()
 }
 
 // forget ends everything of a module without deleting its release: its directory is gone, it is disabled under
@@ -76,7 +76,7 @@ func (m *module) forget(ctx actor.Context) {
 	if m.phase == view.Disabled {
 		return
 	}
-	m.end(ctx)
+	m.end()
 	m.begun = m.begun || m.loaded && m.phase != view.Waiting
 	m.clear(ctx)
 	m.become(view.Disabled)
@@ -149,7 +149,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	switch {
 	case mode != values.Suspended:
 	case m.phase == view.Deleting: // a reload deletes what is left, afterwards
-		m.end(ctx)
+		m.end()
 	case !m.off():
 		m.suspend(ctx)
 	}
