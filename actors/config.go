@@ -321,7 +321,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	}
 	c.inspect(msg.Key)
 	if saved.FlagsChanged {
-		ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: c.doc.Flags})
+		ctx.Send(c.program.PID(convergePath), messages.ConfigChanged{Flags: c.doc.Flags, Maintenance: c.doc.Maintenance})
 	}
 	return saved
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,84 +22,73 @@ import (
 	"addon-operator/values"
 )
 
-// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the steps into
-// the main queue, decides which modules are enabled, and knows whether the first converge is over,
-// which is readiness. Maps that are handed over in a discovery, or published, are replaced and never changed; all have names
-// of modules as keys, except flags, which have those of the ConfigMap (camelEnabled).
+// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the steps into the main queue,
+// decides which modules are enabled, and knows whether the first converge is over, which is readiness. Maps that are
+// handed over in a discovery, or published, are replaced and never changed; all have names of modules as keys, except
+// flags, which have those of the ConfigMap (camelEnabled).
 type converge struct {
-	// runs are those of tasks of the reload, enabled scripts, purges.
-	runs    *supervisor.Runs
-	program *program
-	log     *slog.Logger
-	ctx     context.Context // ends with the program
+	*supervisor.Runs // of tasks of the reload, enabled scripts, purges; HandleFailure makes converge their strategy
+	program          *program
+	log              *slog.Logger
+	ctx              context.Context // ends with the program
 	// group are the modules of the RunModules task in progress.
 	group []string
 
-	// Reload is what decides on the steps of a reload, with what the last discovery has found.
-	plan.Reload
+	// discovery is what the next one begins with, and what the last one has found.
+	discovery
 	globalHooks []hooks.Hook
-	config      map[string]bool               // flags in the ConfigMap, by flag key
-	dynamic     map[string]bool               // flags of global hooks, by flag key (D25)
 	dynamicBy   map[string]string             // which hook has set each
 	configured  map[string]string             // maintenance modes in the ConfigMap (H15)
-	suspended   map[string]bool               // by spec.suspend of objects of kind Module (H27)
 	told        map[string]messages.SetModule // what modules know, and have not forgotten since
 	// discoveryFails says why the discovery in progress has failed, "" when it has not.
 	discoveryFails string
-	logged         string              // the last line about a discovery
-	problems       map[string][]string // on disk, as they are shown
+	problems       map[string][]string // on disk, by module or GlobalHooks
 
-	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
-	// process has left (E9).
-	listed  bool
-	removed map[string]bool // modules whose directories are gone; their actors live on
+	held *view.HeldPurge // what the last reload would have purged; nil for nothing
 
-	phase  convergePhase
+	life[convergePhase]
 	number int // of the last reload that has begun; 0 before the first
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
 	began        time.Time
 	cause        messages.Cause
-	// also are the other causes of the reload in progress, and comes those of the one that comes.
-	also, comes []messages.Cause
-	span        span      // of the start-up and the reload in progress
-	counts      discovery // the last one that counts
-	ready       bool      // the first converge is over
-	delayed     bool      // a delayedReload is on its way
+	span         span       // of the start-up and the reload in progress
+	counts       discovery  // the last one that counts
+	steps        plan.Steps // of that
+	ready        bool       // the first converge is over
+	delayed      bool       // a delayedReload is on its way
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
 }
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
-		runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx, phase: created,
-		Reload: plan.Reload{
+		Runs: supervisor.NewRuns(p.System), program: p, log: p.Log, ctx: ctx,
+		life: life[convergePhase]{"converge", p.Log, convergePhases(), idle},
+		discovery: discovery{Config: b.doc.Flags, Suspended: b.suspended, Reload: plan.Reload{
 			Tree: b.tree, Deployed: map[string]bool{}, Ran: map[string]bool{}, Ignored: p.IgnoredRelease, AllowPurge: p.AllowPurge,
 			Maintenance: plan.WithSuspended(b.doc.Maintenance, b.suspended), Purges: plan.Purges{Allowed: map[string]bool{}},
-		},
-		globalHooks: b.globalHooks, config: b.doc.Flags, configured: b.doc.Maintenance, suspended: b.suspended,
-		removed: map[string]bool{}, told: map[string]messages.SetModule{},
+		}},
+		globalHooks: b.globalHooks, configured: b.doc.Maintenance, told: map[string]messages.SetModule{},
 	}
 }
 
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	defer c.publish()
-	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
+	if c.Runs.Receive(ctx) { // a run has ended or is to be restarted
 		return
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		c.listProblems()
+		c.showProblems()
 		c.watch(ctx)
 		c.startUp(ctx)
 	case *actor.Stopping:
 		c.span.End(nil)
 	case messages.RequestReload:
-		for name := range c.told {
-			if msg.Cause.Activation == messages.ByFiles { // a module may have forgotten itself, so all are told again
-				c.told[name] = messages.SetModule{Want: messages.Forgotten}
-			}
+		if msg.Gone != "" {
+			c.forget(ctx, msg.Gone)
 		}
 		c.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
@@ -114,26 +104,21 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.configChanged(ctx, msg)
 	case messages.SuspensionChanged:
 		c.suspensionChanged(ctx, msg)
-	case messages.ConfigFlagsSaved:
-		c.config = msg.Flags
-		c.tell(ctx)
 	case messages.SetDynamicFlags:
-		c.dynamic, c.dynamicBy = msg.Flags, msg.By
+		c.Dynamic, c.dynamicBy = msg.Flags, msg.By
 		c.tell(ctx)
 		c.tellConfig(ctx)
 	case messages.ModuleDeleted:
 		delete(c.Deployed, msg.Name)
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
-		c.runs.LastAttempt(msg.ID)
+		c.Runs.LastAttempt(msg.ID)
 		for _, name := range c.group {
 			ctx.Send(c.program.Owner(name), msg)
 		}
 	case messages.RetryNow:
-		c.runs.RetryNow()
+		c.Runs.RetryNow()
 	case getDiscovery:
-		ctx.Respond(c.discovery())
-	case mayPurge:
-		ctx.Respond(c.mayPurge(msg.Release))
+		ctx.Respond(c.begins())
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -182,7 +167,7 @@ func (c *converge) discover(ctx actor.Context, t messages.Task) {
 	var from discovery
 	j := reloadJob(c.program, t)
 	task := supervisor.Task{
-		Begins:    func() { from = c.discovery() },
+		Begins:    func() { from = c.begins() },
 		Work:      func(run *supervisor.Run) (any, error) { return j.discover(run, from) },
 		Succeeded: func(ctx actor.Context, result any) { c.discovered(ctx, t, result) },
 	}
@@ -208,29 +193,24 @@ func (c *converge) start(ctx actor.Context, t messages.Task, task supervisor.Tas
 		c.group = nil // all tasks of converge are in main, so that there is one at a time
 		taskEnded(ctx, t, queue)
 	}
-	c.runs.Start(ctx, task)
+	c.Runs.Start(ctx, task)
 }
 
-// failed is called after each failed attempt. It reports to the log and, when the failure lasts, as
-// an Event; pages show why a discovery fails.
+// failed is called after each failed attempt; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
+	defer c.publish() // a failure is no message
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
 		c.program.Metrics.DiscoveryFailed.Inc()
 		c.discoveryFails = view.DiscoveryFails(a.Err) // those that are enabled stay so
 	}
-	c.program.NoticeFailure(t, a)
-	if a.Final {
-		c.log.Error("task failed; the next reload of all modules tries it again", "task", t.What(), "err", a.Err)
-		return
-	}
-	c.log.Error("task failed, will retry", "task", t.What(), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
+	c.program.NoticeFailure(c.log, t, a)
 }
 
-// scriptsAsked ends a discovery that is no step of a reload. A module that its script switches off is suspended at once,
-// as by a flag, and a reload follows. If the answers are the same, the modules run whose sections have changed.
+// scriptsAsked ends a discovery that is no step of a reload. A module that its script switches off is suspended at
+// once, as by a flag, and a reload follows. If the answers are the same, the modules run whose sections have changed.
 func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []string, result any) {
 	d, _ := result.(discovery)
-	if c.discovers() {
+	if c.number == 0 || c.discoveredIn != c.number {
 		return // a reload asks them after this
 	}
 	before := c.Enabled
@@ -257,32 +237,35 @@ func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []st
 func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	d, _ := result.(discovery)
 	gone := c.found(d)
-	c.listProblems()
+	c.showProblems()
 	for _, name := range gone { // their releases are purged without hooks (X31)
 		c.forget(ctx, name)
 	}
 	if d.GlobalChanged {
 		c.exchangeGlobal(ctx, d)
 	}
-	if c.phase == overtaken { // also by exchangeGlobal, a line before
+	if c.phase == requested { // also by exchangeGlobal, a line before
 		return
 	}
 	c.decided(ctx, d.Verdicts)
 	c.Enabled, c.discoveredIn, c.counts = d.Enabled, t.Reload, d
 	steps := c.Steps()
 	c.purgesDecided(ctx, steps)
-	c.logSteps(steps, gone)
+	log, level := c.log, slog.LevelInfo
+	if reflect.DeepEqual(steps, c.steps) { // reloads are frequent where hooks cause them
+		level = slog.LevelDebug
+	}
+	c.steps = steps
+	if len(gone)+len(steps.Keep)+len(steps.Held) > 0 {
+		log = log.With("removed", gone, "keep", steps.Keep, "held", steps.Held)
+	}
+	log.Log(c.ctx, level, "modules discovered", "run", steps.Run, "delete", steps.Delete, "purge", steps.Purge)
 	c.program.Enabled.Store(&d.Enabled)
 	for _, name := range steps.Run {
 		c.Deployed[name], c.Ran[name] = true, true
 	}
 	c.tell(ctx) // of those that are off now, and not at their turn: what runs of them must end
-	for _, name := range steps.Keep {
-		if d.Tree.Module(name) != nil { // others are releases without a module, which have no actor
-			c.forget(ctx, name)
-		}
-	}
-	c.enqueue(ctx, true, c.reloadTasks(steps, t.Reload))
+	c.enqueue(ctx, true, t.Reload, c.reloadTasks(steps))
 }
 
 // decided notes which modules are enabled.
@@ -296,40 +279,18 @@ func (c *converge) decided(ctx actor.Context, verdicts map[string]plan.Verdict) 
 // tellConfig tells config what decides which modules' values are checked (D37): flags of hooks, and answers of scripts
 // since the first discovery.
 func (c *converge) tellConfig(ctx actor.Context) {
-	enabling := plan.Enabling{Dynamic: c.dynamic}
+	enabling := plan.Enabling{Dynamic: c.Dynamic}
 	if c.Verdicts != nil {
 		enabling.Scripts = plan.Answers(c.Verdicts)
 	}
 	ctx.Send(c.program.PID(configPath), enabling)
 }
 
-// logSteps logs what a discovery leads to. Reloads are frequent where hooks cause them, so one that
-// leads to the same as the one before is logged at level debug.
-func (c *converge) logSteps(s plan.Steps, gone []string) {
-	var about []any
-	for _, list := range []struct {
-		name  string
-		names []string
-	}{{"removed", gone}, {"keep", s.Keep}, {"held", s.Held}, {"off", c.listOff()}} {
-		if len(list.names) > 0 {
-			about = append(about, list.name, list.names)
-		}
-	}
-	about = append(about, "run", s.Run, "delete", s.Delete, "purge", s.Purge)
-	level := slog.LevelInfo
-	if text := fmt.Sprint(about...); text == c.logged {
-		level = slog.LevelDebug
-	} else {
-		c.logged = text
-	}
-	c.log.Log(c.ctx, level, "modules discovered", about...)
-}
-
 // finished ends a reload, and with the first one the first converge (G8). A reload that was
 // overtaken at its last step does not count: what the newer one is for has not been done yet (F10).
 // Only from here on do schedules tick (C14).
 func (c *converge) finished(ctx actor.Context, reload int) {
-	if reload != c.number || c.phase == overtaken {
+	if reload != c.number || c.phase == requested {
 		return
 	}
 	c.span.End(nil)
@@ -361,63 +322,47 @@ func (c *converge) globalChanged(from discovery) bool {
 		return false
 	}
 	return from.Global.Checksum() != c.program.Global.Load().Checksum() ||
-		!maps.Equal(from.Dynamic, c.dynamic) || !maps.Equal(from.Config, c.config)
+		!maps.Equal(from.Dynamic, c.Dynamic) || !maps.Equal(from.Config, c.Config)
 }
 
 // configChanged reacts to an edit (G16). Modules that it switches off are stopped at once, so that
 // one which keeps failing does not delay the reload that deletes it (E11, F8). Every failed task is
 // retried at once: the edit may be the fix (F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
-	c.config, c.configured = msg.Flags, msg.Maintenance
+	c.Config, c.configured = msg.Flags, msg.Maintenance
 	thawed, reload := c.maintenanceChanged(ctx)
-	cause := msg.Cause
 	// Owners have received the new values before, and try again what has failed: config sends these first.
-	c.runs.RetryNow()
-	switch {
-	case !c.phase.begun():
-		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
-	case msg.Global || msg.FlagsChanged || reload, c.program.Disk != nil && c.Tree.Stale():
-		c.request(ctx, cause) // what did not fit the values may fit now
-	default:
-		scripted, run := c.scripted(msg.Modules)
-		if len(scripted) > 0 { // they run afterwards
-			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: scripted}, cause))
-		}
-		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
-		c.run(ctx, append(run, thawed...), cause)
-	}
+	c.Runs.RetryNow()
+	fits := c.program.Disk != nil && len(msg.Modules) > 0 && c.Tree.Stale() // what did not fit the values may fit now
+	c.react(ctx, reload || fits || msg.Global || msg.FlagsChanged, append(thawed, msg.Modules...), msg.Cause)
 }
 
-// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the status is published here.
-func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, run *actor.PID,
-	stats *actor.RestartStatistics, reason, message any) {
-	c.runs.HandleFailure(system, sup, run, stats, reason, message)
-	c.publish()
-}
-
-// publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change that
-// is due is not in force (J14).
+// publish shows the state on pages, in metrics and to probes. What is shown of all modules follows from it: a change
+// that is due is not in force (J14).
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.heldPurge(), Problems: c.problems}
-	s.Off, s.On = c.explain()
+	s := view.ConvergeStatus{
+		Phase: view.ConvergeReloading, Ready: c.ready, Reload: c.number, Enabled: c.Enabled, HeldPurge: c.held, Problems: c.problems,
+	}
+	switch s.Off, s.On = c.explain(); {
+	case c.number == 0:
+		s.Phase = view.ConvergeStarting
+	case c.phase == idle:
+		s.Phase = view.ConvergeIdle
+	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 	c.program.Changed.Note("")
 }
 
-// What is on disk may be wrong in ways with which an operator starts all the same (J12): a second
-// module of one name, a script without its x bit, a default that cannot be valid. converge, which
-// knows the files, shows it with the module.
-
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10
 
-// listProblems works out what is shown of the modules, and shows what is new as an Event, too. The map is not changed
-// afterwards.
-func (c *converge) listProblems() {
+// showProblems shows what is wrong on disk in ways with which an operator starts all the same (J12), and what is new
+// also as an Event. The map is not changed afterwards.
+func (c *converge) showProblems() {
 	all := map[string][]string{}
 	add := func(owner string, problems []string) {
 		if len(problems) > 0 {
-			all[owner] = shortened(problems, shownProblems)
+			all[owner] = problems[:min(len(problems), shownProblems)]
 		}
 	}
 	add(messages.GlobalHooks, c.Tree.Global.Problems)
@@ -428,32 +373,33 @@ func (c *converge) listProblems() {
 	c.problems = all
 	c.publish() // whoever reads the Event looks here next
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
-		// An Event is for what has begun. What is over needs none, and the list shows what lasts.
-		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(before[owner], p) })
-		if len(news) == 0 {
-			continue
+		text := "module " + owner + ": "
+		if owner == messages.GlobalHooks {
+			text = "global hooks: "
 		}
-		about := "global hooks"
-		if owner != messages.GlobalHooks {
-			about = "module " + owner
+		text += strings.Join(all[owner], "; ")
+		if !slices.Equal(all[owner], before[owner]) {
+			c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: text})
 		}
-		c.program.Notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(news, "; ")})
 	}
 }
 
-// tell sends modules what is wanted of them, unless they know. Converge is the only sender, so that the latest is always in
-// force: it alone knows files, ConfigMap, flags of hooks and answers of scripts.
+// tell sends modules what is wanted of them, unless they know. Converge is the only sender, so that the latest is
+// always in force: it alone knows files, ConfigMap, flags of hooks and answers of scripts.
 //
 // A module under maintenance (H15) continues with its hooks, but its release is left alone: its
 // runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
 // release stays until maintenance is over. A run that is about to use Helm knows the mode from its module.
 func (c *converge) tell(ctx actor.Context) {
 	for _, m := range c.Tree.Modules {
-		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance)}
-		if c.wanted(m) {
-			if msg.Want = messages.On; slices.Contains(c.Enabled, m.Name) {
-				msg.Want = messages.Enabled
-			}
+		msg := messages.SetModule{Want: messages.Off, Maintenance: plan.Maintained(m, c.Maintenance), Files: m.Dir + m.Files()}
+		switch wanted := c.wanted(m); {
+		case wanted && slices.Contains(c.Enabled, m.Name):
+			msg.Want = messages.Enabled
+		case wanted:
+			msg.Want = messages.On
+		case msg.Maintenance != "": // its release stays
+			msg.Want = messages.Forgotten
 		}
 		if msg != c.told[m.Name] {
 			c.told[m.Name] = msg
@@ -462,57 +408,21 @@ func (c *converge) tell(ctx actor.Context) {
 	}
 }
 
-// maintenanceChanged tells modules their modes, and what flags want, as both are now. It returns the modules that must run
-// because maintenance is over, and whether a reload is due, for deletes and purges that have
-// waited.
+// maintenanceChanged tells modules their modes, and what flags want, as both are now. It returns the modules that must
+// run because maintenance is over, and whether a reload is due, for deletes and purges that have waited.
 func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
 	before := c.Maintenance
-	c.Maintenance = plan.WithSuspended(c.configured, c.suspended)
+	c.Maintenance = plan.WithSuspended(c.configured, c.Suspended)
 	c.tell(ctx)
 	return c.MaintenanceEnds(before)
 }
 
 // suspensionChanged suspends modules, and runs those that are resumed (H27).
 func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionChanged) {
-	var resumed []string
-	for _, name := range slices.Sorted(maps.Keys(c.suspended)) {
-		if !msg.Names[name] {
-			resumed = append(resumed, name)
-		}
-	}
-	c.suspended = msg.Names
+	resumed := slices.DeleteFunc(slices.Collect(maps.Keys(c.Suspended)), func(name string) bool { return msg.Names[name] })
+	c.Suspended = msg.Names
 	_, reload := c.maintenanceChanged(ctx)
-	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
-	switch {
-	case !c.phase.begun(): // the first reload sees it
-	case reload:
-		c.request(ctx, cause)
-	default:
-		c.run(ctx, resumed, cause)
-	}
-}
-
-// shownOff is how many modules that are off a line of the log names. Pages and commands show all.
-const shownOff = 30
-
-// listOff says in the order of modules which are off by a discovery, and why, for its line of the
-// log (E16). It goes by the verdicts of the discovery; explain goes by the flags of now.
-func (c *converge) listOff() []string {
-	var off []string
-	for _, m := range c.Tree.Modules {
-		if !slices.Contains(c.Enabled, m.Name) {
-			off = append(off, m.Name+": "+c.why(c.Verdicts[m.Name], m))
-		}
-	}
-	return shortened(off, shownOff)
-}
-
-// shortened is a list, or its beginning and how many more there are.
-func shortened(list []string, most int) []string {
-	if more := len(list) - most; more > 0 {
-		return append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", more))
-	}
-	return list
+	c.react(ctx, reload, resumed, messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"})
 }
 
 // why says which rule has enabled or disabled a module, and which hook (E16). plan does not know
@@ -529,7 +439,7 @@ func (c *converge) why(v plan.Verdict, m addons.Module) string {
 func (c *converge) explain() (off, on map[string]string) {
 	off, on = map[string]string{}, map[string]string{}
 	for _, m := range c.Tree.Modules {
-		flags := plan.SwitchedOn(m, c.dynamic, c.config)
+		flags := plan.SwitchedOn(m, c.Dynamic, c.Config)
 		switch { // what a person must change first comes first: without a flag no script is asked
 		case !flags.Enabled:
 			if off[m.Name] = c.why(flags, m); flags.Source == plan.ByDefault {
@@ -545,8 +455,10 @@ func (c *converge) explain() (off, on map[string]string) {
 			off[m.Name] = view.Undecided(flags.Source)
 		}
 	}
-	for name := range c.removed {
-		off[name] = "its directory is gone"
+	for name := range c.told {
+		if c.Tree.Module(name) == nil { // its actor lives on
+			off[name] = "its directory is gone"
+		}
 	}
 	return off, on
 }

@@ -29,7 +29,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// and what the random model kills in (TestRandom).
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown getHooks RetryNow " +
 		"SynchronizeLater leaveDue " +
-		"keepAgain delayedReload ConfigFlagsSaved " +
+		"keepAgain delayedReload " +
 		"modulesSeen objectsDue SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {

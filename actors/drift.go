@@ -74,7 +74,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 	}
 	m.lookForDrift(m.driftPeriod())
 	p, number, known := m.program, m.drift.number, m.known()
-	m.runs.Start(ctx, supervisor.Task{
+	m.Runs.Start(ctx, supervisor.Task{
 		ID: fmt.Sprint("drift-", number), AllowFailure: true, Ended: func(actor.Context, bool) {},
 		Work: func(run *supervisor.Run) (any, error) {
 			run.Step("wait until other modules were looked at")

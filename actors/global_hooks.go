@@ -64,7 +64,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 	}
 	if a.work == nil {
-		g.unqueued(t)
 		refuse(ctx, t)
 		return
 	}
@@ -76,10 +75,8 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	g.onFiles(msg.Section)
 	if !msg.Asked {
-		g.retryNow()
 		return
 	}
-	g.discard()
 	g.cancelAll()
 	for _, hook := range g.hooks {
 		g.program.Metrics.ForgetHook("", hook.Name)

@@ -19,6 +19,7 @@ func TestRepeats(t *testing.T) {
 	}{
 		"the same again":                     {added, sync("m", "h", true, 0), true},
 		"the first one":                      {added, sync("m", "h", false, 0), true},
+		"the first one twice":                {sync("m", "h", false, 0), sync("m", "h", false, 0), true},
 		"the first one is never dropped":     {sync("m", "h", false, 0), sync("m", "h", true, 0), false},
 		"another binding":                    {added, sync("m", "h", true, 1), false},
 		"a group of bindings":                {added, sync("m", "h", false, 0, 1), false},

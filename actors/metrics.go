@@ -453,8 +453,7 @@ func (s scrape) queues() {
 		}
 		_, queue, _ := strings.Cut(path, "/queue/") // which may have slashes
 		if len(q.Head) > 0 {
-			kind, _ := q.Head[0].Work.Describe()
-			s.emit("tasks_queue_head_info", 1, queue, messages.ModuleOf(q.Head[0].Owner), kind, q.Head[0].Hook())
+			s.emit("tasks_queue_head_info", 1, queue, messages.ModuleOf(q.Head[0].Owner), q.Head[0].Kind(), q.Head[0].Hook())
 		}
 		s.emit("tasks_queue_length", float64(q.Length), queue)
 		s.emit("tasks_queue_triggers", float64(q.Triggers), queue)

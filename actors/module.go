@@ -25,22 +25,18 @@ type module struct {
 	*owner
 	module addons.Module
 
-	phase view.Phase // changed by become alone
+	life[view.Phase]
 	// maintenance is the mode (H15, values.Suspended, …), empty for none.
 	maintenance string
-	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
-	enabledHere bool
-	late        bool // runs that were in progress when the module was cleared may still report metrics
 
-	loaded  bool // the hooks were asked for their configuration
-	loading loading
+	loaded  bool         // the hooks were asked for their configuration
+	loading *loading     // nil: they are not being loaded
 	loads   int          // that have begun
 	last    helm.Outcome // of the last run that asked Helm; the zero value before
 	held    string       // why an upgrade waits for a person, and what allows it; empty for none
 	allowed string       // what a person has allowed, until a run has ended that could use it
 	drift   drift
-	delayed *time.Timer  // queues a run that waits because it is part of a loop
-	quiet   []*actor.PID // runs that wait until nothing of the module runs
+	delayed *time.Timer // queues a run that waits because it is part of a loop
 
 	begun   bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun *view.ModuleRun // published, so it is replaced and never changed
@@ -49,35 +45,24 @@ type module struct {
 
 // newModule makes a module, disabled.
 func newModule(p *program, dir addons.Module, section *values.Section) *module {
-	m := &module{module: dir, phase: view.Disabled, delayed: time.NewTimer(0)}
+	m := &module{module: dir, delayed: time.NewTimer(0)}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, p.Log.With("module", dir.Name), section)
+	m.life = life[view.Phase]{"module", m.log, modulePhases(), view.Disabled}
 	return m
 }
 
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
+	ran := m.Runs.Len() > 0
 	if !m.owner.receive(ctx) {
 		m.receive(ctx)
 	}
-	// Every message may have changed what others wait for or are shown.
-	if m.runs.Len() == 0 {
-		m.rested(ctx)
-	}
-	m.publish()
-}
-
-// rested is called after a message while nothing of the module runs. What runs have reported that outlived their module
-// is removed then (I9), unless the module is enabled again: Helm is not cancelled, and a hook may succeed while it is
-// being killed.
-func (m *module) rested(ctx actor.Context) {
-	if m.late && m.phase == view.Disabled {
+	// What runs have reported that outlived their module is removed (I9): Helm is not cancelled, and a hook may succeed
+	// while it is being killed.
+	if ran && m.Runs.Len() == 0 && m.phase == view.Disabled {
 		m.program.Metrics.ForgetModule(m.name, nil)
 	}
-	m.late = false
-	for _, pid := range m.quiet {
-		ctx.Send(pid, moduleQuiet{})
-	}
-	m.quiet = nil
+	m.publish() // every message may have changed what others are shown
 }
 
 // receive handles the messages that only modules understand.
@@ -98,8 +83,6 @@ func (m *module) receive(ctx actor.Context) {
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	case leaveDue:
 		m.leaveDue(ctx, msg)
-	case awaitQuiet:
-		m.quiet = append(m.quiet, ctx.Sender())
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -125,56 +108,50 @@ func (m *module) known() known {
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.job(t)
 	a := &assignment{Job: j, queue: ctx.Sender()}
+	a.failed = func(at supervisor.Attempt) { m.failed(a, at.Err) }
 	switch t.Work.(type) {
 	case messages.RunModule:
-		m.executeRun(ctx, a, j)
+		m.executeRun(a, j)
 	case messages.DeleteModule:
 		if !m.off() || m.phase == view.Waiting { // switched on again since this was queued (E14); a reload finds out what is due
-			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: t.Cause})
-			return
+			break
 		}
 		m.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
-		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.startAlone(ctx, m.unlessGone(a))
+		a.succeeded, a.leaves, a.release = m.deleted, m.program.Isolate, true
 	case messages.RunHook, messages.SynchronizeHook:
-		if a.work = m.hookWork(j); a.work == nil || m.off() {
-			m.unqueued(t)
-			refuse(ctx, t)
-			return
+		if !m.off() {
+			a.work = m.hookWork(j)
 		}
-		m.start(ctx, m.unlessGone(a))
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+	}
+	switch {
+	case a.work == nil:
 		refuse(ctx, t)
+	case a.release:
+		m.startAlone(ctx, a)
+	default:
+		m.start(ctx, a)
 	}
 }
 
-// executeRun begins a module run, if the phase allows one. The run needs the release for itself.
-func (m *module) executeRun(ctx actor.Context, a *assignment, j Job) {
-	switch m.phase {
-	case view.Disabled, view.Suspended, view.Deleting:
-		// A run that was queued before the module was disabled must not start it again, not
-		// even when its delete has failed and is parked.
-		refuse(ctx, a.Task)
-		return
-	}
-	if m.maintenance == values.Suspended { // before its first run; afterwards the phase says so
-		refuse(ctx, a.Task)
+// executeRun prepares a module run, if the phase allows one. The run needs the release for itself.
+func (m *module) executeRun(a *assignment, j Job) {
+	// A run that was queued before the module was disabled must not start it again, not even when its delete has failed and
+	// is parked. Of a module that is suspended before its first run the phase does not say so.
+	if m.off() && m.phase != view.Waiting || m.maintenance == values.Suspended {
 		return
 	}
 	m.delayed.Stop() // this run sees what the delayed one was for
 	m.drift.number++
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = func(actor.Context) { m.runEnded() }
-	a.failed = m.countFailure
+	a.begins, a.ended = m.runBegins, m.runEnded
 	a.leaves, a.release = m.program.Isolate, true
-	a.begins = m.runBegins
-	m.startAlone(ctx, m.unlessGone(a))
 }
 
 // runBegins is called before each attempt at a run.
@@ -186,7 +163,7 @@ func (m *module) runBegins(t messages.Task, first bool) {
 		m.become(view.Running)
 	}
 	if first {
-		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
+		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain()}
 	}
 }
 
@@ -194,7 +171,6 @@ func (m *module) runBegins(t messages.Task, first bool) {
 // nothing new is known of the release.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
-	m.runEnded()
 	if !outcome.Untouched {
 		m.last = outcome.Release
 		m.noteHeld(outcome.Release.Held)
@@ -202,22 +178,15 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.driftCorrected()
 	}
 	m.become(view.Ready)
-	if m.lastRun != nil {
-		run := *m.lastRun // the old one is published
-		run.Release = outcome.Describe()
-		run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
-		m.lastRun = &run
-	}
+	run := *m.lastRun // the old one is published
+	run.Release = outcome.Describe()
+	run.Unchanged = !outcome.Untouched && outcome.Release.Action == helm.Skipped && !outcome.Release.Unstable
+	m.lastRun = &run
 	if m.loop = ""; outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.NewTask(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace = t.Reload, t.Trace
 		m.runAgain(ctx, true, again)
 	}
-}
-
-// countFailure counts a failed attempt at a run or a delete; the phase says which.
-func (m *module) countFailure(supervisor.Attempt) {
-	m.program.Metrics.ModuleFailed(m.name, m.phase)
 }
 
 // patches implements applier: the section checks that a hook of a module touches nothing else (D20).
@@ -248,9 +217,10 @@ func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 // changed after the publication, so that readers of the note find the new status.
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
+	changes := m.ofRelease()
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
 		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Loaded: m.hooks, Release: m.last.Revision,
-		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: m.isOut(), LastRun: m.lastRun,
+		Section: m.section, Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: changes != nil && changes.out, LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion,
 		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: len(m.drift.named), Drifted: m.driftShown(), Held: m.held, Loop: m.loop,
 	})
@@ -267,21 +237,18 @@ type owner struct {
 	workingDir string
 	limits     limits
 
-	runs  *supervisor.Runs
-	tasks map[string]*assignment // that have begun and not ended, by ID
-	next  *assignment            // waits until the one that has the release has ended
+	*supervisor.Runs                        // HandleFailure makes the owner their strategy
+	tasks            map[string]*assignment // that have begun and not ended, by ID
+	next             *assignment            // waits until the one that has the release has ended
 	// left are the effects that held tasks have left, by ID.
 	left map[string]map[step]effects
 
 	// hooks are sorted by name, as they were found (C3).
 	hooks    []hooks.Hook
-	awaiting []awaiting // runs that wait for the Synchronizations of other queues
-	ticks    bool       // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
-	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
-	// however many runs wait for it.
-	queued map[string]bool
-	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred, because
-	// their kind is missing or forbidden (C16).
+	awaiting []*actor.PID // runs that wait for the Synchronizations of other queues
+	ticks    bool         // these are over: schedules tick, although ticks before the end of the first converge are dropped (C14, G2)
+	// settled are the bindings that nothing waits for: true when they are synchronized, false when they are deferred,
+	// because their kind is missing or forbidden (C16).
 	settled map[messages.BindingKey]bool
 
 	section  *values.Section
@@ -292,24 +259,16 @@ type owner struct {
 func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
 	return &owner{
 		self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
-		runs: supervisor.NewRuns(p.System), tasks: map[string]*assignment{},
-		left: map[string]map[step]effects{}, queued: map[string]bool{}, settled: map[messages.BindingKey]bool{},
+		Runs: supervisor.NewRuns(p.System), tasks: map[string]*assignment{},
+		left: map[string]map[step]effects{}, settled: map[messages.BindingKey]bool{},
 	}
-}
-
-// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in Receive, so the
-// status is published here, too.
-func (o *owner) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, run *actor.PID,
-	stats *actor.RestartStatistics, reason, message any) {
-	o.runs.HandleFailure(system, sup, run, stats, reason, message)
-	o.self.publish()
 }
 
 // receive handles the messages that all owners understand, and reports whether the message was one
 // of them. The messages of runs come first: a run that has ended must be forgotten before anything
 // else looks at it.
 func (o *owner) receive(ctx actor.Context) bool {
-	if o.runs.Receive(ctx) {
+	if o.Runs.Receive(ctx) {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
@@ -319,13 +278,12 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.configSaved(ctx, msg)
 	case messages.SetConfig:
 		o.setConfig(msg)
-		o.retryNow()
 	case messages.BindingSettled:
 		o.bindingSettled(ctx, msg)
 	case messages.AwaitSynchronized:
 		o.await(ctx, msg)
 	case messages.RetryNow:
-		o.retryNow()
+		o.Runs.RetryNow()
 	case messages.EndAttempts:
 		o.endAttempts(msg)
 	case handOver:
@@ -340,7 +298,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 // saved.
 func (o *owner) reset() {
 	o.hooks, o.awaiting, o.ticks = nil, nil, false
-	clear(o.queued)
 	clear(o.settled)
 	clear(o.left)
 	o.section = o.section.WithoutPatches()
@@ -360,40 +317,24 @@ func (o *owner) job(t messages.Task) Job {
 func (o *owner) known() known {
 	return known{
 		Global: o.program.Global.Load(), Own: o.section, Enabled: *o.program.Enabled.Load(),
-		Hooks: o.hooks, Settled: maps.Clone(o.settled),
+		Hooks: o.hooks, Settled: maps.Clone(o.settled), Runs: o.Runs.Len(),
 	}
 }
 
-// otherFiles is the result of work that failed because the files of its module are others now, or gone.
-type otherFiles struct {
-	err  error
-	gone bool
-}
-
-// unlessGone ends a task that failed for that reason. No further attempt with these values could succeed, and the reload
-// that finds out what is due may wait behind this very task: the main queue would be blocked forever.
-func (m *module) unlessGone(a *assignment) *assignment {
-	do, succeeded, dir := a.work, a.succeeded, m.module
-	a.work = func(run *supervisor.Run) (any, error) {
-		result, err := do(run)
-		gone := err != nil && dir.Gone()
-		if _, changed := errors.AsType[*filesChanged](err); changed || gone {
-			return otherFiles{err, gone}, nil
-		}
-		return result, err
+// failed is called after each failed attempt. If files of the module have changed since they were loaded, no further
+// attempt with these values can succeed: a reload compares them, and takes the place of the failing head. If they are
+// gone, the module is forgotten: others may wait for it. It starts again if they are back by then.
+func (m *module) failed(t *assignment, err error) {
+	if t.release {
+		m.program.Metrics.ModuleFailed(m.name, m.phase)
 	}
-	a.succeeded = func(ctx actor.Context, result any) {
-		if others, ok := result.(otherFiles); ok {
-			m.log.Warn("files have changed during the task, or are gone: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", others.err)
-			if m.runEnded(); others.gone { // others wait for what was dropped; if it is back, the module starts again
-				m.forget(ctx)
-			}
-			ctx.Send(m.program.PID(convergePath), messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", a.Task.Cause)})
-			return
-		}
-		if succeeded != nil {
-			succeeded(ctx, result)
-		}
+	cause := messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", t.Task.Cause)
+	reload := messages.RequestReload{Cause: cause}
+	_, changed := errors.AsType[*filesChanged](err)
+	if m.module.Gone() {
+		reload.Gone = m.name
 	}
-	return a
+	if changed || reload.Gone != "" {
+		m.program.Send(m.program.PID(convergePath), reload)
+	}
 }

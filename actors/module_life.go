@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -50,10 +49,9 @@ func (m *module) deleted(ctx actor.Context, result any) {
 }
 
 // end cancels what runs of the module, and what waits for that. A Helm action ends normally.
-func (m *module) end(ctx actor.Context) {
-	m.loading = loading{}
-	m.discard()
-	m.dropNext(ctx)
+func (m *module) end() {
+	m.loading = nil
+	m.next = nil
 	m.cancelAll()
 }
 
@@ -69,7 +67,7 @@ func (m *module) suspend(ctx actor.Context) {
 	}
 	m.forgetRelease()
 	m.become(view.Suspended)
-	m.end(ctx)
+	m.end()
 }
 
 // forget ends everything of a module without deleting its release: its directory is gone, it is disabled under
@@ -78,7 +76,7 @@ func (m *module) forget(ctx actor.Context) {
 	if m.phase == view.Disabled {
 		return
 	}
-	m.end(ctx)
+	m.end()
 	m.begun = m.begun || m.loaded && m.phase != view.Waiting
 	m.clear(ctx)
 	m.become(view.Disabled)
@@ -93,7 +91,6 @@ func (m *module) clear(ctx actor.Context) {
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.ForgetModule(m.name, m.hooks)
-	m.late = true
 	m.reset()
 	m.loaded = false
 	m.held, m.allowed = "", ""
@@ -123,20 +120,18 @@ func (m *module) resume(ctx actor.Context) {
 	}
 }
 
-// update takes over what the disk says now (P8). If only values.yaml files of the roots differ, failed tasks are retried at
-// once, because the change may be the fix. Else the module starts from the beginning, because its hooks may be others; its
-// release stays as it is.
+// update takes over what the disk says now (P8). If only values.yaml files of the roots differ, failed tasks are
+// retried at once, because the change may be the fix. Else the module starts from the beginning, because its hooks may
+// be others; its release stays as it is.
 func (m *module) update(ctx actor.Context, msg updateModule) {
+	m.workingDir = msg.Module.Root
 	if !msg.Again {
 		m.module = msg.Module
 		m.onFiles(msg.Section)
-		m.retryNow()
 		return
 	}
-	held, allowed := m.held, m.allowed
 	m.forget(ctx)
-	m.held, m.allowed = held, allowed
-	m.module, m.section, m.workingDir = msg.Module, msg.Section, msg.Module.Root
+	m.module, m.section = msg.Module, msg.Section
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends normally. A module that is suspended (H27)
@@ -154,7 +149,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	switch {
 	case mode != values.Suspended:
 	case m.phase == view.Deleting: // a reload deletes what is left, afterwards
-		m.end(ctx)
+		m.end()
 	case !m.off():
 		m.suspend(ctx)
 	}
@@ -163,30 +158,19 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 // noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
 // and for exactly the objects that it names; one that came during the run is for the next.
 func (m *module) noteHeld(hold *helm.Hold) {
-	log, before := m.log, m.held
+	before := m.held
 	if hold == nil {
-		if m.held, m.allowed = "", ""; before != "" {
-			log.Info("no upgrade is held back any longer")
-		}
+		m.held, m.allowed = "", ""
 		return
 	}
 	if m.allowed != "" && m.allowed != hold.Confirm {
-		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used",
-			"value", m.allowed, "want", hold.Confirm)
+		m.log.Warn("a confirmation does not match the upgrade that is held back now; it is not used", "value", m.allowed, "want", hold.Confirm)
 		m.allowed = ""
 	}
-	names := make([]string, len(hold.Objects))
-	for i, o := range hold.Objects {
-		names[i] = o.String()
+	if m.held = plan.HeldUpgrade(hold, m.program.ConfirmCommand(hold.Confirm)); m.held != before {
+		m.log.Warn("an upgrade is held back until a person allows it, or the change is taken back", "what", m.held)
+		m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: "module " + m.name + ": " + m.held})
 	}
-	confirm := m.program.ConfirmCommand(hold.Confirm)
-	if m.held = plan.HeldUpgrade(names, hold.Why, confirm); m.held == before {
-		return
-	}
-	log.Warn("an upgrade is held back until a person allows it, or the change is taken back",
-		"objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", confirm)
-	text := "module " + m.name + ": " + m.held
-	m.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
 }
 
 // runEnded has the release forgotten if the run has ended under maintenance, or after the module was switched off:
@@ -215,9 +199,6 @@ func (m *module) rests() bool {
 // take turns, so that hooks are asked in alphabetical order (C3); a module that needs its hooks at
 // once does not wait for its turn.
 type loading struct {
-	// run is the ID of that run. Each attempt has its own: a message of a cancelled run may arrive
-	// after its end, and would be taken for the result of the next.
-	run      string
 	needed   context.CancelFunc // ends the wait for its turn
 	awaiting []*actor.PID       // runs that need the hooks
 }
@@ -226,33 +207,34 @@ type loading struct {
 // switched off only a cancelled run asks, and it gets an error; a delete, too, runs hooks, and gets
 // them.
 func (m *module) answerHooks(ctx actor.Context) {
+	if !m.off() || m.phase == view.Deleting {
+		m.load(ctx)
+	}
 	switch {
 	case m.loaded:
 		ctx.Respond(handed{Known: m.known()})
-		return
-	case m.off() && m.phase != view.Deleting:
+	case m.loading == nil:
 		ctx.Respond(handed{Known: m.known(), Err: errNotLoaded})
-		return
+	default:
+		m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
+		m.loading.needed() // hooks of others, which are not needed yet, may hang
 	}
-	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
-	m.load(ctx)
-	m.loading.needed() // hooks of others, which are not needed yet, may hang
 }
 
 // load begins to load the hooks, unless that has begun. A failure is the answer to all who wait.
 // There is no retry here: the module run that needs the hooks fails with it, and asks again at its
 // next attempt.
 func (m *module) load(ctx actor.Context) {
-	if m.loaded || m.runs.Lives(m.loading.run) {
+	if m.loaded || m.loading != nil {
 		return
 	}
-	p, dir := m.program, m.module
+	p, dir, failed := m.program, m.module, errNotLoaded
 	turn, needed := context.WithCancel(context.Background())
+	now := &loading{needed: needed}
+	m.loading = now
 	m.loads++
-	id, failed := "load-hooks-"+strconv.Itoa(m.loads), errNotLoaded
-	m.loading = loading{id, needed, m.loading.awaiting}
-	m.runs.Start(ctx, supervisor.Task{
-		ID: id, AllowFailure: true,
+	m.Runs.Start(ctx, supervisor.Task{
+		ID: "load-hooks-" + strconv.Itoa(m.loads), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
 			run.Step("wait until other modules have loaded their hooks")
@@ -269,13 +251,13 @@ func (m *module) load(ctx actor.Context) {
 		},
 		Failed: func(a supervisor.Attempt) { failed = a.Err },
 		Ended: func(ctx actor.Context, _ bool) {
-			if needed(); m.loading.run != id {
+			if needed(); m.loading != now {
 				return // it was cancelled, and who waits now waits for another one
 			}
-			for _, pid := range m.loading.awaiting {
+			m.loading = nil
+			for _, pid := range now.awaiting {
 				ctx.Send(pid, handed{Known: m.known(), Err: failed})
 			}
-			m.loading.awaiting = nil
 		},
 	})
 }
@@ -283,34 +265,29 @@ func (m *module) load(ctx actor.Context) {
 // errNotLoaded is the answer of a module that stops, or is switched off.
 var errNotLoaded = errors.New("the module was stopped or disabled before its hooks were loaded")
 
-// awaiting is a run that waits, and its task.
-type awaiting struct {
-	pid  *actor.PID
-	task string
-}
-
-// hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is needless.
+// hookWork is the work of a task that runs one hook; nil if the hook is gone since (P8), or its Synchronization is
+// needless.
 func (o *owner) hookWork(j Job) func(*supervisor.Run) (any, error) {
-	i := slices.IndexFunc(o.hooks, func(h hooks.Hook) bool { return h.Name == j.Task.Hook() })
-	if i < 0 {
-		return nil
-	}
-	hook := o.hooks[i]
-	switch w := j.Task.Work.(type) {
-	case messages.RunHook:
-		return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Run(w) }
-	case messages.SynchronizeHook:
-		if !o.needless(hook, w) {
-			return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Synchronize(w) }
+	for _, hook := range o.hooks {
+		if hook.Name != j.Task.Hook() {
+			continue
+		}
+		switch w := j.Task.Work.(type) {
+		case messages.RunHook:
+			return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Run(w) }
+		case messages.SynchronizeHook:
+			if !o.needless(hook, w) {
+				return func(run *supervisor.Run) (any, error) { return nil, hookJob{j, run, hook}.Synchronize(w) }
+			}
 		}
 	}
 	return nil
 }
 
-// bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was
-// deferred, the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
+// bindingSettled notes that a binding needs no further Synchronization run, or is not waited for. If it was deferred,
+// the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
 func (o *owner) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
-	if !o.runs.Lives(msg.Task) {
+	if !o.Runs.Lives(msg.Task) {
 		return // the owner starts again
 	}
 	o.settled[msg.Binding] = o.settled[msg.Binding] || !msg.Deferred
@@ -323,26 +300,23 @@ func (o *owner) bindingSettled(ctx actor.Context, msg messages.BindingSettled) {
 // await remembers a run that waits for the Synchronizations in other queues, and queues those that
 // are missing there (F16).
 func (o *owner) await(ctx actor.Context, msg messages.AwaitSynchronized) {
-	o.awaiting = append(o.awaiting, awaiting{ctx.Sender(), msg.Task})
-	o.queueSynchronizations(ctx, msg.Trace)
-	o.answerAwaiting(ctx)
-}
-
-// queueSynchronizations queues what is missing in named queues.
-func (o *owner) queueSynchronizations(ctx actor.Context, trace string) {
+	if !o.Runs.Lives(msg.Task) {
+		return
+	}
+	o.awaiting = append(o.awaiting, ctx.Sender())
 	for _, hook := range o.hooks {
 		for _, w := range synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
 			synchronized, settled := o.settled[bindingKey(hook, w.Bindings[0])]
-			if queue == hooks.MainQueue || settled && !synchronized || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
+			if queue == hooks.MainQueue || settled && !synchronized || o.allSynchronized(hook, w) {
 				continue
 			}
-			o.queued[queuedKey(w)] = true
 			t := o.program.NewTask(o.name, w, messages.Cause{Activation: messages.BySync})
-			t.Queue, t.Trace = queue, trace
+			t.Queue, t.Trace = queue, msg.Trace
 			o.program.Enqueue(ctx, false, t)
 		}
 	}
+	o.answerAwaiting(ctx)
 }
 
 // answerAwaiting answers the waiting runs, and starts the schedules, once each binding with waitForSynchronization has
@@ -356,11 +330,9 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 		}
 	}
 	for _, run := range o.awaiting {
-		ctx.Send(run.pid, handed{Known: o.self.known()})
-		if o.runs.Lives(run.task) { // else it was cancelled meanwhile
-			o.ticks = true
-			ctx.Send(o.program.PID(schedulePath), messages.StartSchedules{Owner: o.name, Hooks: o.hooks})
-		}
+		ctx.Send(run, handed{Known: o.self.known()})
+		o.ticks = true
+		ctx.Send(o.program.PID(schedulePath), messages.StartSchedules{Owner: o.name, Hooks: o.hooks})
 	}
 	o.awaiting = nil
 }
@@ -368,16 +340,6 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
 	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.settled[bindingKey(hook, i)] })
 }
-
-// unqueued notes that a Synchronization task has ended or was dropped, so that a later run may
-// queue it again.
-func (o *owner) unqueued(t messages.Task) {
-	if w, ok := t.Work.(messages.SynchronizeHook); ok {
-		delete(o.queued, queuedKey(w))
-	}
-}
-
-func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
 
 // needless reports whether a queued Synchronization has succeeded already and is no repetition
 // (C15): after two switches of a module the same one may wait twice.

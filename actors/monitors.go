@@ -90,7 +90,10 @@ func (m *monitors) begin(
 	self *actor.PID, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding,
 ) (*monitor, error) {
 	log := m.log.With("hook", hook.Name, "binding", b.Name)
-	mon := &monitor{log: log, phase: filling, key: key, hook: hook, binding: b, runs: map[int64]bool{}}
+	mon := &monitor{
+		life: life[monitorPhase]{"monitor", log, monitorPhases(), filling},
+		key:  key, hook: hook, binding: b, runs: map[int64]bool{},
+	}
 	looked := func() { m.program.Send(self, watchSynced{mon}) }
 	spec := kube.Spec{
 		APIVersion: b.APIVersion, Kind: b.Kind, Names: b.Names, Namespaces: b.Namespaces,
@@ -118,7 +121,7 @@ func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 		mon.watch.Stop()
 		mon.held = nil
 		mon.become(tooLarge)
-		mon.log.Error("a binding is too large: its hook does not run until it is narrowed, or its module starts again",
+		mon.logs.Error("a binding is too large: its hook does not run until it is narrowed, or its module starts again",
 			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked())
 	case mon.phase == filling && mon.watch.State().Whole():
 		mon.become(filled)
@@ -141,8 +144,7 @@ func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 
 // monitor is one binding of one hook: its watch, and which of its events become tasks.
 type monitor struct {
-	log     *slog.Logger
-	phase   monitorPhase
+	life[monitorPhase]
 	key     messages.WatchKey
 	hook    hooks.Hook
 	binding hooks.KubernetesBinding

@@ -217,7 +217,7 @@ func (o *operator) started(ctx actor.Context) {
 		o.spawn(ctx, stageOwners, modulePath+m.Name, newModule(o.program, m, b.section(m.Key)))
 	}
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
-		o.spawn(ctx, stageQueues, queuePath+name, newQueue(o.program, name))
+		o.spawn(ctx, stageQueues, queuePath+name, &queue{program: o.program, name: name})
 	}
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, objectsPath, newModuleObjects(o.ctx, o.program, b.suspended))
@@ -241,7 +241,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 // enqueue hands tasks to a queue, which begins when a loaded hook names it, or with its first task, and stays (F1).
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	if !o.stopping {
-		o.spawn(ctx, stageQueues, queuePath+msg.Queue, newQueue(o.program, msg.Queue))
+		o.spawn(ctx, stageQueues, queuePath+msg.Queue, &queue{program: o.program, name: msg.Queue})
 		ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
 	}
 }

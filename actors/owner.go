@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,12 +23,12 @@ type assignment struct {
 	Job
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
-	// begins, succeeded, failed and cancelled are optional. They run in the mailbox of the owner:
+	// begins, succeeded, failed and ended are optional. They run in the mailbox of the owner:
 	// begins before each attempt, failed after each failed one, the others at most once.
 	begins    func(t messages.Task, first bool)
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
-	cancelled func(actor.Context)
+	ended     func()
 	// leaves: after its first failure, or a minute, the queue continues without the task (option isolate). The run
 	// goes on with its retries.
 	leaves bool
@@ -39,7 +40,6 @@ type assignment struct {
 	out     bool              // its queue continues without it, so its end sends no TaskDone
 	held    bool              // if it fails, its queue has it back
 	slot    bool              // it has left its queue during this attempt, with one of the places for that
-	leaving *time.Timer       // when it leaves its queue; nil: it does not
 }
 
 // leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
@@ -60,50 +60,48 @@ func (o *owner) ofRelease() *assignment {
 	return nil
 }
 
-// isOut reports whether a task of the owner goes on outside of its queue.
-func (o *owner) isOut() bool {
-	t := o.ofRelease()
-	return t != nil && t.out
-}
-
-// attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
-// continues without it.
+// attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head,
+// or continues without it.
 func (o *owner) attemptFailed(t *assignment, at supervisor.Attempt) {
-	o.noteFailure(t, at)
+	o.program.NoticeFailure(o.log, t.Task, at)
+	t.failing = &view.FailingTask{
+		Task: t.Task.What(), Attempts: at.Number, RetryAt: time.Now().Add(at.In), Error: at.Err.Error(),
+		Hook: t.Task.Hook(), Public: ForEverybody(at.Err),
+	}
 	if t.failed != nil {
 		t.failed(at)
 	}
 	o.freeSlot(t)
+	defer o.self.publish() // a failure is no message
 	switch {
 	case t.out || at.Final:
 	case t.leaves || t.release && helm.IsAway(at.Err):
-		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t.Task, ForEverybody(at.Err))})
-		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
-		o.leave(t)
+		o.leave(t, "failed", ForEverybody(at.Err))
 	default:
 		o.program.Send(o.program.PID(queuePath+t.Task.Queue), messages.TaskFailed{ID: t.Task.InQueue()})
 	}
 }
 
 // leave lets the queue continue without a task that has not ended.
-func (o *owner) leave(t *assignment) {
+func (o *owner) leave(t *assignment, what, why string) {
 	t.out = true
+	what = fmt.Sprintf("%s %s and goes on outside of the main queue; other modules continue", t.Task, what)
+	o.log.Warn("module is parked: " + what)
+	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: strings.TrimSuffix(what+": "+why, ": ")})
 	taskEnded(o.program, t.Task, t.queue)
 }
 
 // leaveDue lets a task that has lasted a minute leave its queue, unless too many are out already.
 func (o *owner) leaveDue(ctx actor.Context, msg leaveDue) {
 	t := o.tasks[msg.task]
-	if t == nil || t.out || !o.runs.Lives(msg.task) {
+	if t == nil || t.out || !o.Runs.Lives(msg.task) {
 		return
 	}
 	if t.slot = o.program.Out.TryAcquire(1); !t.slot {
-		t.leaving = o.program.SendLater(ctx, leaveAgain, msg)
+		o.program.SendLater(ctx, leaveAgain, msg)
 		return
 	}
-	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s takes longer than a minute and goes on outside of the main queue; other modules continue", t.Task)})
-	o.log.Warn("module is parked: it takes longer than a minute and goes on outside of the queue, other modules continue")
-	o.leave(t)
+	o.leave(t, "takes longer than a minute", "")
 }
 
 func (o *owner) freeSlot(t *assignment) {
@@ -118,7 +116,7 @@ func (o *owner) endAttempts(msg messages.EndAttempts) {
 	for _, id := range slices.Sorted(maps.Keys(o.tasks)) {
 		if t := o.tasks[id]; t.Task.InQueue() == msg.ID && !t.out {
 			t.held = msg.Hold
-			o.runs.LastAttempt(id)
+			o.Runs.LastAttempt(id)
 		}
 	}
 }
@@ -128,7 +126,8 @@ func (o *owner) cancelAll() {
 	for _, t := range o.tasks {
 		t.held = false
 	}
-	o.runs.CancelAll(supervisor.ErrCancelled)
+	o.awaiting = nil
+	o.Runs.CancelAll(supervisor.ErrCancelled)
 }
 
 // start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
@@ -136,32 +135,29 @@ func (o *owner) cancelAll() {
 func (o *owner) start(ctx actor.Context, t *assignment) {
 	o.tasks[t.Task.ID] = t
 	if t.leaves && !t.out {
-		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
+		o.program.SendLater(ctx, leavesAfter, leaveDue{t.Task.ID})
 	}
-	o.runs.Start(ctx, supervisor.Task{
-		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: t.attempt(o.program),
-		Succeeded: func(ctx actor.Context, result any) {
-			if t.succeeded != nil {
-				t.succeeded(ctx, result)
+	o.Runs.Start(ctx, supervisor.Task{
+		ID: t.Task.ID, AllowFailure: t.Task.AllowFailure, Work: t.attempt(o.program), Succeeded: t.succeeded,
+		Begins: func() {
+			*t.Known = o.self.known()
+			if t.Known.Out = t.out; t.begins != nil {
+				t.begins(t.Task, t.failing == nil)
 			}
 		},
 		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
 		Ended: func(ctx actor.Context, done bool) {
-			// The order matters: unqueued allows to queue the same work again, so it comes before the queue
-			// continues; startNext comes last, because the next task must find the release free.
+			// startNext comes last, because the next task must find the release free.
 			held := t.held && !done
 			if held { // it goes on with what it has left
 				o.left[t.Task.ID] = t.Due
 			} else {
-				o.unqueued(t.Task)
 				o.dropEffects(t.Due)
 			}
-			if t.cancelled != nil && !done {
-				t.cancelled(ctx)
+			if t.ended != nil {
+				t.ended()
 			}
-			if delete(o.tasks, t.Task.ID); t.leaving != nil {
-				t.leaving.Stop()
-			}
+			delete(o.tasks, t.Task.ID)
 			o.freeSlot(t)
 			if !t.out {
 				ctx.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: held})
@@ -188,34 +184,21 @@ func (a *assignment) attempt(p *program) func(run *supervisor.Run) (any, error) 
 	}
 }
 
-// handTo hands over to an attempt that is about to begin.
-func (o *owner) handTo(t *assignment) {
-	*t.Known = o.self.known()
-	t.Known.Out = t.out
-	if t.begins != nil {
-		t.begins(t.Task, t.failing == nil)
-	}
-}
-
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
-// its records). If an earlier one is out of its queue, the new one joins it: the queue continues, and after the attempt
-// in progress the new one runs in its place, with the current values and with the causes of both.
+// its records). If an earlier one has it, that is out of its queue, and the new one joins it: the queue continues, and
+// after the attempt in progress the new one runs in its place, with the current values.
 func (o *owner) startAlone(ctx actor.Context, a *assignment) {
 	before := o.ofRelease()
 	if before == nil {
 		o.start(ctx, a)
 		return
 	}
-	a.Task = a.Task.Instead(before.Task)
-	if o.next != nil {
+	if a.Task = a.Task.Instead(before.Task); o.next != nil {
 		a.Task = a.Task.Instead(o.next.Task)
-		o.dropNext(ctx)
 	}
-	if a.out = before.out; a.out {
-		taskEnded(ctx, a.Task, a.queue)
-	}
-	o.next = a
-	o.runs.LastAttempt(before.Task.ID)
+	a.out, o.next = true, a
+	taskEnded(ctx, a.Task, a.queue)
+	o.Runs.LastAttempt(before.Task.ID)
 }
 
 // startNext starts the task that waits for the release.
@@ -223,44 +206,6 @@ func (o *owner) startNext(ctx actor.Context) {
 	if a := o.next; a != nil && o.ofRelease() == nil {
 		o.next = nil
 		o.start(ctx, a)
-	}
-}
-
-// dropNext ends the task that waits for the release and has not begun.
-func (o *owner) dropNext(ctx actor.Context) {
-	if a := o.next; a != nil && !a.out {
-		taskEnded(ctx, a.Task, a.queue)
-	}
-	o.next = nil
-}
-
-// noteFailure logs a failed attempt and shows it in the status.
-func (o *owner) noteFailure(t *assignment, a supervisor.Attempt) {
-	o.logFailure(t, a)
-	o.program.NoticeFailure(t.Task, a)
-	t.failing = &view.FailingTask{
-		Task: t.Task.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
-		Hook: t.Task.Hook(), Public: ForEverybody(a.Err),
-	}
-}
-
-// logFailure writes one line for each failed attempt. A failure that allowFailure permits is a
-// warning, because nothing retries it (F12).
-func (o *owner) logFailure(t *assignment, a supervisor.Attempt) {
-	kind, about := t.Task.Work.Describe()
-	log := o.log.With("task", kind, "queue", t.Task.Queue, "attempt", a.Number, "err", a.Err)
-	if about != "" {
-		log = log.With("about", about)
-	}
-	switch {
-	case a.Final && t.held:
-		log.Error("task failed, will retry after a reload")
-	case a.Final && t.Task.AllowFailure:
-		log.Warn("task failed; its failure is allowed")
-	case a.Final:
-		log.Error("task failed; another one takes its place")
-	default:
-		log.Error("task failed, will retry", "in", a.In)
 	}
 }
 
@@ -276,13 +221,6 @@ func (o *owner) listFailing() []view.FailingTask {
 	return list
 }
 
-// retryNow ends the delays of all failed tasks: what has changed may be what they failed at (F8).
-func (o *owner) retryNow() {
-	if n := o.runs.RetryNow(); n > 0 {
-		o.log.Info("configuration changed: failed tasks are retried now", "tasks", n)
-	}
-}
-
 // dropEffects gives up what an ended task has left unfinished. A Synchronization among it has to
 // end at the monitors, or they would hold back the events of its binding without end (C40).
 func (o *owner) dropEffects(due map[step]effects) {
@@ -294,8 +232,8 @@ func (o *owner) dropEffects(due map[step]effects) {
 	}
 }
 
-// runAgain queues a module run that the module's own hooks have caused. If it waits, because it is part of a loop, any run
-// of the module that begins meanwhile serves it.
+// runAgain queues a module run that the module's own hooks have caused. If it waits, because it is part of a loop, any
+// run of the module that begins meanwhile serves it.
 func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	if later := m.program.enqueueUnlooped(ctx, m.log, head, t); later != nil {
 		m.delayed.Stop()
@@ -317,12 +255,11 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 // application is a hook result on its way to become values. It waits while an earlier one is
 // written to the ConfigMap.
 type application struct {
-	msg  messages.ApplyHookResult
-	from *actor.PID
-	base *values.Section // what the patches were applied to
-	next *values.Section // what will be the section
-	// discarded: its run was cancelled.
-	discarded bool
+	msg   messages.ApplyHookResult
+	from  *actor.PID
+	next  *values.Section // what will be the section
+	flags flagChanges
+	saved bool // the ConfigMap has its part
 }
 
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
@@ -348,20 +285,25 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26). Results of hooks are
-// applied one after the other: one that must be written to the ConfigMap waits for the config actor, and those behind it
-// wait for that (D28). Otherwise a second result would be checked against values that the first is about to change.
+// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26). Results of hooks
+// are applied one after the other: one that must be written to the ConfigMap waits for the config actor, and those
+// behind it wait for that (D28). Otherwise a second result would be checked against values that the first is about to
+// change.
 //
 // A patch that changes nothing in the ConfigMap is not written: an own write would show as an edit
 // in the audit log (D27).
 func (o *owner) apply(ctx actor.Context, a application) {
-	if o.applying != nil {
+	switch {
+	case !o.Runs.Lives(a.msg.Origin.Task): // it was cancelled (E11, E15)
+		return
+	case o.applying != nil:
 		o.waiting = append(o.waiting, a)
 		return
 	}
 	config, memory, flags, err := o.self.patches(a.msg.Result)
 	if err == nil {
-		a.base = o.section
+		flags.configChanged = a.flags.configChanged
+		a.flags = flags
 		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
@@ -369,8 +311,8 @@ func (o *owner) apply(ctx actor.Context, a application) {
 		return
 	}
 	configChanged := len(config) > 0 && a.next.Stored().Checksum() != o.section.Stored().Checksum()
-	if !configChanged && len(flags.config) == 0 {
-		o.commit(ctx, a, false)
+	if a.saved || !configChanged && len(flags.config) == 0 {
+		o.commit(ctx, a)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config}
@@ -388,10 +330,10 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 	next := o.section
 	var err error
 	if len(config) > 0 {
-		if next, err = next.PatchConfig(config, by, !o.program.SecretOff.Load()); err != nil {
-			return nil, fmt.Errorf("config values patch: %w", err)
+		if next, err = next.PatchConfig(config, by, !o.program.SecretOff.Load()); err == nil {
+			err = next.ValidateConfig()
 		}
-		if err := next.ValidateConfig(); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)
 		}
 	}
@@ -401,11 +343,9 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 		}
 	}
 	if next != o.section {
-		if err := next.ValidateValues(); err != nil {
-			return nil, err
-		}
+		err = next.ValidateValues()
 	}
-	return next, nil
+	return next, err
 }
 
 // configSaved continues with the result that waited for the ConfigMap, and then with those that
@@ -414,17 +354,16 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	a := o.applying
 	o.applying = nil
-	switch {
-	case a.discarded && !msg.Conflict && msg.Err == nil:
-		// Its run was cancelled, but the ConfigMap says so by now.
+	switch lives := o.Runs.Lives(a.msg.Origin.Task); {
+	case !lives && !msg.Conflict && msg.Err == nil: // it was cancelled, but the ConfigMap says so by now (E11, E15)
 		o.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
-	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
 		o.apply(ctx, *a)
 	case msg.Err != nil:
 		o.refuseResult(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
-	default:
-		o.commitSaved(ctx, *a, msg.FlagsChanged)
+	default: // the section may be another one since, if only flags were written: then the patches apply to that
+		a.saved, a.flags.configChanged = true, msg.FlagsChanged
+		o.apply(ctx, *a)
 	}
 	for o.applying == nil && len(o.waiting) > 0 {
 		next := o.waiting[0]
@@ -433,43 +372,16 @@ func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	}
 }
 
-// discard forgets the results of runs that are cancelled (E11, E15). One that is being written
-// cannot be taken back; configSaved takes over what the ConfigMap has by then.
-func (o *owner) discard() {
-	o.waiting = nil
-	if o.applying != nil {
-		o.applying.discarded = true
-	}
-}
-
-// commitSaved commits what has been written. If only flags were written, the section itself was not
-// locked and may have new config values; then the patches are applied again, to those.
-func (o *owner) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
-	if a.base != o.section {
-		config, memory, _, err := o.self.patches(a.msg.Result)
-		if err == nil {
-			a.next, err = o.patched(config, memory, a.msg.Origin)
-		}
-		if err != nil {
-			o.refuseResult(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
-			return
-		}
-	}
-	o.commit(ctx, a, flagsChanged)
-}
-
 // commit makes the result the section, and answers the run. From then on the run does not repeat the
 // hook (D26).
-func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
+func (o *owner) commit(ctx actor.Context, a application) {
 	changed := a.next.Checksum() != o.section.Checksum() // D27
-	_, _, flags, _ := o.self.patches(a.msg.Result)
-	a.msg.Cause.Detail += changedPaths(a.next, o.section, flags)
+	a.msg.Cause.Detail += changedPaths(a.next, o.section, a.flags)
 	o.set(a.next)
-	flags.configChanged = flagsChanged
 	now := o.self.known()
 	now.Changed = changed
 	o.program.Send(a.from, handed{Known: now})
-	o.self.committed(ctx, a.msg, changed, flags)
+	o.self.committed(ctx, a.msg, changed, a.flags)
 }
 
 // changedPaths names what a hook has changed, for the chain of causes: what it has written as it was is no cause.
@@ -478,10 +390,8 @@ func changedPaths(after, before *values.Section, flags flagChanges) string {
 	for _, flag := range slices.Concat(flags.config, flags.memory) {
 		paths = append(paths, flag.Key)
 	}
-	if len(paths) == 0 {
-		return ""
-	}
-	return " changed " + messages.Few(3, paths)
+	const changed = " changed "
+	return strings.TrimSuffix(changed+messages.Few(3, paths), changed)
 }
 
 // refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.
@@ -489,26 +399,25 @@ func (o *owner) refuseResult(a application, err error) {
 	o.program.Send(a.from, handed{Known: o.self.known(), Err: err})
 }
 
-// onFiles takes over static values and schemas that may have changed on disk.
-func (o *owner) onFiles(files *values.Section) {
-	next, err := o.section.OnFiles(files)
-	if err != nil { // config has checked it, but not what hooks have set
-		o.log.Error("new static values are refused", "err", err)
-		return
-	}
-	o.set(next)
-}
+// onFiles takes over static values and schemas that may have changed on disk. config has checked them, but not together
+// with what hooks have set.
+func (o *owner) onFiles(files *values.Section) { o.takeOver(o.section.OnFiles(files)) }
 
 // setConfig replaces the ConfigMap and Secret layers; saved patches are replayed over them (D22).
 // config has checked the sections of enabled modules, but not those of disabled ones (D37): these
 // keep their old values until the new ones are fixed.
 func (o *owner) setConfig(msg messages.SetConfig) {
-	next, err := o.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin)
+	o.takeOver(o.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin))
+}
+
+// takeOver puts values from outside in force. What has failed is retried at once: the change may be the fix (F8).
+func (o *owner) takeOver(next *values.Section, err error) {
 	if err != nil {
-		o.log.Error("new config values are refused", "err", err)
-		return
+		o.log.Error("new values are refused", "err", err)
+	} else {
+		o.set(next)
 	}
-	o.set(next)
+	o.Runs.RetryNow()
 }
 
 // set replaces the section. Its secrets are made known first, so that no log or page can show one

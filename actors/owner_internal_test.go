@@ -3,6 +3,7 @@ package actors
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -66,7 +67,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 	pid := spawnActor(t, p, modulePath+"gone", does{m})
 	began, forgotten := make(chan struct{}), make(chan struct{})
 	p.Send(pid, func(ctx actor.Context) {
-		m.runs.Start(ctx, supervisor.Task{
+		m.Runs.Start(ctx, supervisor.Task{
 			ID: "1", Ended: func(actor.Context, bool) {},
 			Work: func(*supervisor.Run) (any, error) {
 				close(began)
@@ -80,7 +81,9 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 	<-began
 	p.Send(pid, messages.SetModule{Want: messages.Forgotten})
 	p.Send(pid, func(actor.Context) { close(forgotten) })
-	askActor[moduleQuiet](t, p, pid, awaitQuiet{})
+	for askActor[handed](t, p, pid, handOver{}).Known.Runs > 0 {
+		time.Sleep(time.Millisecond)
+	}
 	own, err := p.Metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

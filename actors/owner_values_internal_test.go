@@ -57,7 +57,7 @@ func saving(t *testing.T, self applier) *owner {
 		t.Fatal(err)
 	}
 	o.applying = &application{
-		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), base: section, next: next,
+		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), next: next,
 	}
 	return o
 }
@@ -83,7 +83,6 @@ func TestResultOfACancelledRun(t *testing.T) {
 			self := &recorder{}
 			o := saving(t, self)
 			o.waiting = []application{*o.applying}
-			o.discard()
 			o.configSaved(nil, test.answer)
 			if o.applying != nil || len(o.waiting) != 0 {
 				t.Error("something still waits")

@@ -10,16 +10,23 @@ import (
 // phases are the changes of phase that an actor may make: for each phase those that may follow it.
 type phases[P ~string] map[P][]P
 
-// Change logs that an actor goes from one phase to another. One that is not drawn is a bug, but what
-// leads to it has happened already: to refuse it would leave the actor in a phase in which it is not, and to
-// crash would interrupt all modules, again after each start if the same inputs lead to it. So it is reported,
-// and the actor goes on. Tests fail.
-func (all phases[P]) Change(log *slog.Logger, actor string, from, to P) {
-	if !slices.Contains(all[from], to) {
-		log.Error("bug: "+actor+" changes to a phase that is not allowed", "from", from, "to", to)
-		return
+// life is the phase of an actor, or of a part of it, and what may follow each phase.
+type life[P ~string] struct {
+	of    string
+	logs  *slog.Logger
+	drawn phases[P]
+	phase P // changed by become alone
+}
+
+// become is the only way to change the phase. A change that is not drawn is a bug, but what leads to it has happened
+// already: to refuse it would leave the actor in a phase in which it is not, and to crash would interrupt all modules,
+// again after each start if the same inputs lead to it. So it is reported, and the actor goes on. Tests fail.
+func (l *life[P]) become(to P) {
+	if l.phase != to && !slices.Contains(l.drawn[l.phase], to) {
+		l.logs.Error("bug: "+l.of+" changes to a phase that is not allowed", "from", l.phase, "to", to)
 	}
-	log.Debug(actor+" changes phase", "from", from, "to", to)
+	l.logs.Debug(l.of+" changes phase", "from", l.phase, "to", to)
+	l.phase = to
 }
 
 // Phases are the phases that may follow each phase. Off are disabled, waiting,
@@ -50,29 +57,13 @@ func modulePhases() phases[view.Phase] {
 	}
 }
 
-// become is the only way to change the phase.
-func (m *module) become(to view.Phase) {
-	if m.phase == to {
-		return
-	}
-	modulePhases().Change(m.log, "module", m.phase, to)
-	if to == view.Waiting || to == view.Disabled {
-		m.enabledHere = to == view.Waiting
-	}
-	m.phase = to
-}
-
 // off reports whether the module may run nothing but a delete.
 func (m *module) off() bool {
 	return slices.Contains([]view.Phase{view.Disabled, view.Waiting, view.Suspended, view.Deleting}, m.phase)
 }
 
-// enabled reports whether the last discovery has enabled the module and it was not deleted since. A
-// release that an earlier process has left is deleted from the phase disabled, without having been
-// enabled in this one.
-func (m *module) enabled() bool {
-	return m.phase != view.Disabled && (m.phase != view.Deleting || m.enabledHere)
-}
+// enabled reports whether the last discovery has enabled the module, or its delete has not ended.
+func (m *module) enabled() bool { return m.phase != view.Disabled }
 
 // started reports whether the start-up execution was finished once: later runs leave out onStartup
 // and Synchronizations (X13).
@@ -80,59 +71,32 @@ func (m *module) started() bool { return m.phase == view.Running || m.phase == v
 
 // convergePhase is where 'reload all modules' is.
 //
-//	created -Started-> starting -ReloadModules-> reloading -FinishReload-> idle
-//	idle -request-> requested -ReloadModules-> reloading
-//	reloading -request-> overtaken -ReloadModules-> reloading
+//	idle -request-> requested -ReloadModules-> reloading -FinishReload-> idle
+//	reloading -request-> requested     (it starts again)
 //	reloading -request-> postponed -FinishReload-> requested     (after three in a row)
 //	postponed -ReloadModules-> reloading     (the head of the one in progress fails)
-//	postponed -files-> overtaken     (global hooks have changed)
+//	postponed -files-> requested     (global hooks have changed)
 //
-// In starting, requested, overtaken and postponed the task ReloadModules waits in the main queue, and one is enough (F9).
-// In reloading and postponed the steps of the reload are there. What is left of the steps of one that is overtaken is
-// dropped, and what has begun ends without effect (F10).
+// In requested and postponed the task ReloadModules waits in the main queue, and one is enough (F9). In reloading and
+// postponed the steps of the reload are there. What is left of the steps of one that starts again is dropped, and what
+// has begun ends without effect (F10).
 type convergePhase string
 
 const (
-	created   convergePhase = "created"
-	starting  convergePhase = "starting"
 	idle      convergePhase = "idle"
 	requested convergePhase = "requested"
 	reloading convergePhase = "reloading"
-	overtaken convergePhase = "overtaken"
 	postponed convergePhase = "postponed"
 )
 
 // Phases are the changes of phase that are drawn above.
 func convergePhases() phases[convergePhase] {
 	return phases[convergePhase]{
-		created:   {starting},
 		idle:      {requested},
-		starting:  {reloading},
 		requested: {reloading},
-		overtaken: {reloading},
-		reloading: {idle, overtaken, postponed},
-		postponed: {requested, reloading, overtaken},
+		reloading: {idle, requested, postponed},
+		postponed: {requested, reloading},
 	}
-}
-
-// become is the only way to change the phase.
-func (c *converge) become(to convergePhase) {
-	convergePhases().Change(c.log, "converge", c.phase, to)
-	c.phase = to
-}
-
-// begun: the first reload has.
-func (p convergePhase) begun() bool { return p != created && p != starting }
-
-// shown is the phase as people see it.
-func (p convergePhase) shown() string {
-	switch p {
-	case created, starting:
-		return view.ConvergeStarting
-	case idle:
-		return view.ConvergeIdle
-	}
-	return view.ConvergeReloading
 }
 
 // monitorPhase is how far the watch of a binding is, and what is done with its events.
@@ -163,12 +127,6 @@ func monitorPhases() phases[monitorPhase] {
 		showing: {filled, open, tooLarge},
 		open:    {tooLarge},
 	}
-}
-
-// become is the only way to change the phase.
-func (mon *monitor) become(to monitorPhase) {
-	monitorPhases().Change(mon.log, "monitor", mon.phase, to)
-	mon.phase = to
 }
 
 // isFilled: the snapshot was complete once, and is not too large.

@@ -319,8 +319,21 @@ const (
 	noticeAgain = 20
 )
 
-// NoticeFailure reports a task that keeps failing.
-func (p *program) NoticeFailure(t messages.Task, a supervisor.Attempt) {
+// NoticeFailure logs a failed attempt, and reports a task that keeps failing. A failure that is permitted is a warning,
+// because nothing retries it (F12).
+func (p *program) NoticeFailure(log *slog.Logger, t messages.Task, a supervisor.Attempt) {
+	log = log.With("task", t.Kind(), "queue", t.Queue, "attempt", a.Number, "err", a.Err)
+	if about := t.About(); about != "" {
+		log = log.With("about", about)
+	}
+	switch {
+	case !a.Final:
+		log.Error("task failed, will retry", "in", a.In)
+	case t.AllowFailure:
+		log.Warn("task failed; its failure is allowed")
+	default:
+		log.Error("task failed; another one comes first")
+	}
 	if a.Final || (a.Number-noticeAfter)%noticeAgain != 0 {
 		return
 	}

@@ -36,10 +36,6 @@ type head struct {
 	leaves bool // its owner was told to make no further attempt
 }
 
-func newQueue(p *program, name string) *queue {
-	return &queue{program: p, name: name}
-}
-
 // Receive implements actor.Actor.
 func (q *queue) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -102,7 +98,7 @@ func (q *queue) makeWay(ctx actor.Context) {
 	if q.head == nil || !q.head.failed || q.head.leaves {
 		return
 	}
-	i := slices.IndexFunc(q.line, func(t messages.Task) bool { return replaces(t, q.head.Task) || holds(t, q.head.Task) })
+	i := slices.IndexFunc(q.line, func(t messages.Task) bool { return givesWay(q.head.Task, t) })
 	if i < 0 {
 		return
 	}
@@ -116,7 +112,8 @@ func (q *queue) makeWay(ctx actor.Context) {
 		q.line = slices.Insert(q.line, 0, first, again)
 	}
 	q.head.leaves = true
-	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: holds(first, q.head.Task)})
+	hold := isReload(first) && isHeld(q.head.Task)
+	ctx.Send(q.program.Owner(q.head.Owner), messages.EndAttempts{ID: q.head.ID, Hold: hold})
 }
 
 func isReload(t messages.Task) bool {
@@ -124,12 +121,12 @@ func isReload(t messages.Task) bool {
 	return reload
 }
 
-// replaces reports whether a waiting task does again what a failing one does: a reload the steps of the one before it,
-// and all else of modules; a discovery the runs of the modules that it is for.
-func replaces(t, failing messages.Task) bool {
-	switch w := t.Work.(type) {
+// givesWay reports whether a failing task gives way to one that waits: to a reload, which does again all that modules
+// do, and begins before what it does not replace; the run of a module to the discovery that the module runs after.
+func givesWay(failing, to messages.Task) bool {
+	switch w := to.Work.(type) {
 	case messages.ReloadModules:
-		return ofReload(failing)
+		return ofReload(failing) || isHeld(failing)
 	case messages.DiscoverModules:
 		_, one := failing.Work.(messages.RunModule)
 		return one && slices.Contains(w.Modules, failing.Owner)
@@ -137,23 +134,15 @@ func replaces(t, failing messages.Task) bool {
 	return false
 }
 
-// holds reports whether a reload begins before a failing task, which is tried again afterwards: an event, or a tick. What
-// global hooks do at the start is never passed: the discovery needs what they set.
-func holds(t, failing messages.Task) bool {
-	if !isReload(t) {
-		return false
-	}
-	switch w := failing.Work.(type) {
-	case messages.RunHook:
-		return w.Binding == hooks.OnKubernetes || w.Binding == hooks.OnSchedule
-	case messages.SynchronizeHook: // one that was deferred, or is repeated
-		return messages.ModuleOf(failing.Owner) != ""
-	}
-	return false
+// isHeld reports whether a failing task is tried again after a reload: an event, or a tick, or a Synchronization that
+// was deferred or is repeated. What global hooks do at the start is never passed: the discovery needs what they set.
+func isHeld(failing messages.Task) bool {
+	_, synchronizes := failing.Work.(messages.SynchronizeHook)
+	return carriesTriggers(failing) || synchronizes && messages.ModuleOf(failing.Owner) != ""
 }
 
-// next begins the first task, if none is in progress. A v0 hook runs once for each trigger, so the rest of its task keeps
-// the place in the line (C20).
+// next begins the first task, if none is in progress. A v0 hook runs once for each trigger, so the rest of its task
+// keeps the place in the line (C20).
 func (q *queue) next(ctx actor.Context) {
 	if q.head != nil || len(q.line) == 0 {
 		return
@@ -197,12 +186,11 @@ func (q *queue) publish(ctx actor.Context) {
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
 
-// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9, C15),
-// so that queue.go only begins and ends tasks.
+// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9,
+// C15), so that queue.go only begins and ends tasks.
 
 // add adds a task at the end, or as the one with this index. Of the triggers of a hook it makes one task (C41), of the
-// runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count, unless
-// the task is only a repetition of it.
+// runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count.
 func (q *queue) add(t messages.Task, first bool, index int) {
 	if isReload(t) {
 		q.addReload(t, first)
@@ -213,31 +201,28 @@ func (q *queue) add(t messages.Task, first bool, index int) {
 		q.line = slices.Insert(q.line, min(index, len(q.line)), t)
 		return
 	}
-	if q.head != nil && Repeats(t, q.head.Task) || q.isServed(t) {
+	if i := slices.IndexFunc(q.line, func(waiting messages.Task) bool { return serves(waiting, t) }); i >= 0 {
+		q.line[i] = q.line[i].Instead(t)
 		return
 	}
-	if w, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
-		for _, module := range w.Modules {
-			t = q.inPlaceOf(t, func(waiting messages.Task) bool {
-				return slices.Equal(runs(waiting), []string{module}) && waiting.Reload == 0
-			})
-		}
+	if _, ok := t.Work.(messages.DiscoverModules); ok { // the modules run after it
+		t = q.inPlaceOf(t, func(waiting messages.Task) bool { return waiting.Reload == 0 && serves(t, waiting) })
 	}
 	q.line = q.program.MergeIntoWaiting(q.line, t)
 }
 
-// addReload adds a reload, which runs all modules: at the end, in place of all other work of modules; or first, in place
-// of the reload in progress, too (F10).
+// addReload adds a reload, which runs all modules: at the end, in place of all other work of modules; or first, in
+// place of the reload in progress, too (F10).
 func (q *queue) addReload(t messages.Task, first bool) {
 	t = q.inPlaceOf(t, func(waiting messages.Task) bool {
 		return isReload(waiting) || ofReload(waiting) && (first || waiting.Reload == 0)
 	})
 	t.Reload = 0 // it is no step of that one
+	at := len(q.line)
 	if first {
-		q.line = slices.Insert(q.line, 0, t)
-		return
+		at = 0
 	}
-	q.line = append(q.line, t)
+	q.line = slices.Insert(q.line, at, t)
 }
 
 // ofReload reports whether a reload does the work of a task, or is ended with it.
@@ -266,16 +251,8 @@ func (q *queue) inPlaceOf(t messages.Task, which func(messages.Task) bool) messa
 	return t
 }
 
-// isServed reports whether a waiting task makes t needless.
-func (q *queue) isServed(t messages.Task) bool {
-	i := slices.IndexFunc(q.line, func(waiting messages.Task) bool { return serves(waiting, t) })
-	if i >= 0 {
-		q.line[i] = q.line[i].Instead(t)
-	}
-	return i >= 0
-}
-
-// serves reports whether a task makes another one needless: it runs all modules that the other would run, or repeats it.
+// serves reports whether a task makes another one needless: it runs all modules that the other would run, or repeats
+// it.
 func serves(t, other messages.Task) bool {
 	if Repeats(other, t) {
 		return true
@@ -427,17 +404,13 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	return w
 }
 
-// Repeats reports whether the task that is added repeats one that has not ended yet, so
-// that they do not pile up: a Synchronization whose hook fails (C15), and a purge that fails at each reload (E10).
-func Repeats(added, other messages.Task) bool {
-	switch a := added.Work.(type) {
-	case messages.SynchronizeHook:
-		o, ok := other.Work.(messages.SynchronizeHook)
-		return ok && a.Again && !other.Held && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
-	case messages.PurgeRelease:
-		return other.Work == added.Work
-	}
-	return false
+// Repeats reports whether a task repeats another one that waits, so that they do not pile up: a Synchronization whose
+// hook fails (C15), or that several runs of a module wait for.
+func Repeats(added, waiting messages.Task) bool {
+	a, sync := added.Work.(messages.SynchronizeHook)
+	w, same := waiting.Work.(messages.SynchronizeHook)
+	same = sync && same && added.Owner == waiting.Owner && a.Hook == w.Hook && slices.Equal(a.Bindings, w.Bindings)
+	return same && (a.Again || !w.Again) && !waiting.Held
 }
 
 // allowedTurns is how often the same cause may occur in a chain before the chain counts as a loop:
@@ -461,17 +434,15 @@ func loopDelay(c messages.Cause) time.Duration { return slowedDown(turns(c), 30*
 
 // slowedDown is the delay of what was done a number of times: none for allowedTurns, then 5 s,
 // and twice as long each time, up to longest.
-func slowedDown(times int, longest time.Duration) (d time.Duration) {
-	for range times - allowedTurns {
-		if d = min(max(2*d, 5*time.Second), longest); d == longest {
-			break
-		}
+func slowedDown(times int, longest time.Duration) time.Duration {
+	if times <= allowedTurns {
+		return 0
 	}
-	return d
+	return min(5*time.Second<<min(times-allowedTurns-1, 10), longest)
 }
 
-// Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at growing
-// intervals.
+// Looping counts and reports a turn of a loop that is slowed down. With the attribute err, repetitions are logged at
+// growing intervals.
 func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) {
 	p.Metrics.Loops.WithLabelValues(activation(c)).Inc()
 	p.Notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
@@ -480,14 +451,9 @@ func (p *program) Looping(log *slog.Logger, c messages.Cause, in time.Duration) 
 
 // chainText shows the latest links of a chain.
 func chainText(c messages.Cause) string {
-	const shown = 6
 	var links []string
-	chain := c.Chain()
-	for _, link := range chain[:min(shown, len(chain))] {
+	for _, link := range c.Chain() {
 		links = append(links, link.String())
 	}
-	if more := len(chain) - shown; more > 0 {
-		links = append(links, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(links, " ← ")
+	return strings.Join(links[:min(6, len(links))], " ← ")
 }

@@ -20,55 +20,35 @@ import (
 // maxRestarts is how often a reload may be started again before it is finished first.
 const maxRestarts = 3
 
-// logged is the number of restarts once it was reported that there are too many.
-const logged = 1 << 20
+// One reload is in progress at a time, by the phases of convergePhase. A change of global values starts it again
+// (F10). What changes more often than a reload takes would keep the last modules from ever running. So a reload that
+// was started again maxRestarts times is finished first, and then the next begins. As long as another one is requested
+// during each, none is started again.
 
-// discovers reports whether a discovery reads the disk, or is about to.
-func (c *converge) discovers() bool {
-	return c.number == 0 || (c.phase == reloading || c.phase == postponed) && c.discoveredIn != c.number
-}
-
-// One reload is in progress at a time, by the phases of convergePhase. A change of global values starts it again (F10).
-// What changes more often than a reload takes would keep the last modules from ever running. So a reload that was started
-// again maxRestarts times is finished first, and then the next begins. As long as another one is requested during each,
-// none is started again.
-
-// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in
-// place of its pending steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in
-// progress ends first, unless its head fails: then the queue lets the next one replace it.
+// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in place of its pending
+// steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in progress ends
+// first, unless its head fails: then the queue lets the next one replace it.
 func (c *converge) request(ctx actor.Context, cause messages.Cause) {
-	switch c.phase {
-	case starting, requested, overtaken, postponed:
-		c.adds(cause)
+	c.Noticed = c.Noticed || cause.Activation == messages.ByFiles
+	switch {
+	case c.phase == requested || c.phase == postponed: // it waits
 		return
-	case reloading:
-		if c.restarts < maxRestarts {
-			c.restart(ctx, cause)
-			return
-		}
-		c.postpone(cause)
-	case created:
-		c.become(starting)
-	default:
+	case c.phase == idle:
 		c.become(requested)
+	case c.restarts < maxRestarts:
+		c.restart(ctx, cause)
+		return
+	default:
+		c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
+		if c.restarts == maxRestarts { // reported once until a reload ends with nothing postponed
+			c.restarts++
+			const what = "reloads of all modules are restarted again and again: each one ends before the next one starts; fix what changes so often"
+			c.log.Warn(what, "cause", cause)
+			c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: what + ": " + cause.String()})
+		}
+		c.become(postponed)
 	}
 	c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
-}
-
-// postpone notes and reports a reload that follows the one in progress.
-func (c *converge) postpone(cause messages.Cause) {
-	c.program.Metrics.ReloadsPostponed.WithLabelValues(activation(cause)).Inc()
-	if c.restarts < logged { // until a reload ends with nothing postponed
-		c.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", c.restarts, "cause", cause)
-		c.restarts = logged
-		c.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
-	}
-	c.become(postponed)
-}
-
-// adds has the next reload name other causes, too, of which the first ones are kept.
-func (c *converge) adds(causes ...messages.Cause) {
-	c.comes = messages.Task{Cause: causes[0], Also: c.comes}.For(causes[1:]...).Causes()
 }
 
 // delayedReload is a reload that waited because it is part of a loop.
@@ -80,9 +60,7 @@ func (c *converge) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 	switch d := loopDelay(cause); {
 	case d == 0:
 		c.request(ctx, cause)
-	case c.delayed:
-		c.adds(cause)
-	default:
+	case !c.delayed:
 		c.delayed = true
 		c.program.Looping(c.log, cause, d)
 		c.program.SendLater(ctx, d, delayedReload{cause})
@@ -92,25 +70,18 @@ func (c *converge) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 // restart has the queue replace what is left of the reload in progress by the next one.
 func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	c.log.Info("reload of all modules starts again", "cause", cause)
-	if c.discovers() { // else its steps that are replaced have its causes
-		c.adds(append(c.also, c.cause)...)
-	}
 	c.restarts++
 	c.program.Metrics.ReloadRestarts.WithLabelValues(activation(cause)).Inc()
-	c.become(overtaken)
+	c.become(requested)
 	c.program.Enqueue(ctx, true, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
 // begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). Without such hooks the task itself
 // becomes the discovery. The first reload continues the span of the start-up.
 func (c *converge) begin(ctx actor.Context, t messages.Task) {
-	if c.phase == postponed { // the head of the one before fails
-		c.log.Info("reload of all modules starts again", "cause", t.Cause)
-	}
 	c.become(reloading)
-	all := t.For(c.comes...)
-	cause := all.Cause
-	c.cause, c.also, c.comes = cause, all.Also, nil
+	cause := t.Cause
+	c.cause = cause
 	c.number++
 	c.began = time.Now()
 	if c.number > 1 {
@@ -122,50 +93,28 @@ func (c *converge) begin(ctx actor.Context, t messages.Task) {
 		tasks = append(tasks, c.program.NewTask(messages.GlobalHooks, orderWork(hook, hooks.BeforeAll), cause))
 	}
 	if len(tasks) == 0 {
-		t.Work, t.Reload, t.Cause, t.Also, t.Trace = messages.DiscoverModules{}, c.number, cause, c.also, c.span.Name()
+		t.Work, t.Reload, t.Trace = messages.DiscoverModules{}, c.number, c.span.Name()
 		c.discover(ctx, t)
 		return
 	}
-	tasks = append(tasks, c.program.NewTask(messages.Converge, messages.DiscoverModules{}, cause))
-	for i := range tasks {
-		tasks[i].Reload = c.number
-	}
-	c.enqueue(ctx, true, tasks)
+	c.enqueue(ctx, true, c.number, append(tasks, c.program.NewTask(messages.Converge, messages.DiscoverModules{}, cause)))
 	refuse(ctx, t) // it is done
 }
 
-// enqueue queues tasks as parts of the reload in progress.
-func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
+// enqueue queues tasks of the start-up, or as steps of the reload with this number, by which the queue finds them when
+// the next one takes its place (F10).
+func (c *converge) enqueue(ctx actor.Context, head bool, reload int, tasks []messages.Task) {
 	for i := range tasks {
-		tasks[i].Trace, tasks[i].Also = c.span.Name(), c.also
+		tasks[i].Reload, tasks[i].Trace = reload, c.span.Name()
 	}
 	c.program.Enqueue(ctx, head, tasks...)
-}
-
-// mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
-// directory is back, also if it does not load, when maintenance has begun, or when a later reload
-// holds the purge (P1).
-func (c *converge) mayPurge(release string) purgeable {
-	return purgeable{
-		May:      !c.HasDirectory(release) && !slices.Contains(c.Purges.Held, release) && !c.Untouchable(release),
-		Data:     c.MayDeleteData(release),
-		Removed:  c.removed[release],
-		Orphaned: c.Orphaned(release),
-	}
 }
 
 // reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,
 // purges, afterAll, the end (E8, X21). Modules of one order number form a group, which one task
 // runs in parallel, if the option allows more than one at a time (X24).
-func (c *converge) reloadTasks(steps plan.Steps, reload int) []messages.Task {
-	var tasks []messages.Task
-	// All steps have the number of the reload, by which the queue finds them when it is overtaken
-	// (F10).
-	add := func(owner string, w messages.Work) {
-		t := c.program.NewTask(owner, w, c.cause)
-		t.Reload = reload
-		tasks = append(tasks, t)
-	}
+func (c *converge) reloadTasks(steps plan.Steps) (tasks []messages.Task) {
+	add := func(owner string, w messages.Work) { tasks = append(tasks, c.program.NewTask(owner, w, c.cause)) }
 	for _, group := range steps.Groups(c.Tree.Modules, c.program.Width) {
 		if len(group) == 1 {
 			add(group[0], messages.RunModule{})
@@ -196,7 +145,7 @@ func (c *converge) startUp(ctx actor.Context) {
 	c.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.Tree.Modules))
 	c.tell(ctx) // who is thawed during the first discovery must know what it left out
-	c.enqueue(ctx, false, c.startUpTasks(c.globalHooks, cause))
+	c.enqueue(ctx, false, 0, c.startUpTasks(c.globalHooks, cause))
 	c.request(ctx, cause)
 }
 
@@ -222,13 +171,13 @@ func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks
 // reverse: the start-up is put before the reload that was queued first.
 func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
-	if c.phase != overtaken {
+	if c.Noticed = true; c.phase != requested { // what has changed with them may not be complete yet
 		c.restart(ctx, cause)
 	}
 	if d.GlobalAsked {
 		c.globalHooks = d.GlobalHooks
 		c.log.Info("global hooks have changed and start again")
-		c.enqueue(ctx, true, c.startUpTasks(d.GlobalHooks, cause))
+		c.enqueue(ctx, true, 0, c.startUpTasks(d.GlobalHooks, cause))
 	}
 }
 
@@ -236,8 +185,8 @@ func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 // from what is in force; it is empty for nothing.
 type diskChanged struct{ what string }
 
-// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run. The disk is compared
-// once more when it has begun, because the first discovery may be over by then.
+// watch begins to watch the disk, if it is to be watched. That reads all directories, so it is a run. The disk is
+// compared once more when it has begun, because the first discovery may be over by then.
 func (c *converge) watch(ctx actor.Context) {
 	c.program.Runs.Tree.Store(c.Tree)
 	if c.program.Disk == nil {
@@ -245,7 +194,7 @@ func (c *converge) watch(ctx actor.Context) {
 	}
 	self := ctx.Self()
 	look := func() { c.program.Send(self, diskChanged{c.program.Runs.Differs()}) }
-	c.runs.Start(ctx, supervisor.Task{
+	c.Runs.Start(ctx, supervisor.Task{
 		ID: "watch-disk", AllowFailure: true, Ended: func(actor.Context, bool) {},
 		Work: func(*supervisor.Run) (any, error) {
 			c.program.Disk(c.ctx, look)
@@ -258,7 +207,7 @@ func (c *converge) watch(ctx actor.Context) {
 // diskChanged has a reload compare the disk with the tree in force, and put in force what fits. A discovery that failed
 // may succeed now.
 func (c *converge) diskChanged(ctx actor.Context, what string) {
-	c.runs.RetryNow()
+	c.Runs.RetryNow()
 	if what != "" {
 		c.log.Info("files have changed: all modules are discovered again", "what", what)
 		c.request(ctx, messages.Cause{Activation: messages.ByFiles, Detail: what})
@@ -292,25 +241,14 @@ func (c *converge) purgesDecided(ctx actor.Context, s plan.Steps) {
 		ctx.Send(c.program.PID(configPath), messages.RemoveConfirmation{Value: c.Purges.Confirmed})
 	}
 	before := c.Purges.Held
-	c.Purges.Held, c.Purges.Why, c.Purges.Confirmed = s.Held, s.HeldWhy, ""
-	switch held := c.heldPurge(); {
-	case slices.Equal(before, c.Purges.Held):
-	case held == nil:
-		c.log.Info("no purge is held back any longer")
-	default:
-		c.log.Warn("a purge is held back: releases stay until a person allows it, or their directories or flags are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
-		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	c.held, c.Purges.Held, c.Purges.Confirmed = nil, s.Held, ""
+	if len(s.Held) == 0 {
+		return
 	}
-}
-
-// heldPurge is the report about the purges that are held back; nil for none.
-func (c *converge) heldPurge() *view.HeldPurge {
-	if len(c.Purges.Held) == 0 {
-		return nil
-	}
-	return &view.HeldPurge{
-		Releases: c.Purges.Held, Why: c.Purges.Why,
-		Confirm: c.program.ConfirmCommand(plan.Confirmation(c.Purges.Held)),
+	c.held = &view.HeldPurge{Releases: s.Held, Why: s.HeldWhy, Confirm: c.program.ConfirmCommand(plan.Confirmation(s.Held))}
+	if !slices.Equal(before, s.Held) {
+		c.log.Warn("a purge is held back: releases stay until a person allows it, or their directories or flags are back", "releases", s.Held, "why", s.HeldWhy, "confirm", c.held.Confirm)
+		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: c.held.String()})
 	}
 }
 
@@ -320,81 +258,49 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	if name, _, ok := strings.Cut(value, ":"); ok {
 		if c.Tree.Module(name) != nil {
 			ctx.Send(c.program.Owner(name), messages.ConfirmPurge{Value: value})
-		} else {
-			c.log.Warn("a confirmation names no module; it is removed",
-				"annotation", kube.ConfirmPurgeAnnotation, "value", value)
 		}
 		ctx.Send(c.program.PID(configPath), messages.RemoveConfirmation{Value: value})
 		return
 	}
 	c.Purges.Confirmed = value
-	if c.phase.begun() {
-		c.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
-	}
+	c.react(ctx, true, nil, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 }
 
-// discovery is what one begins with. It shares nothing that converge changes later.
-func (c *converge) discovery() discovery {
-	known := c.Reload
-	known.Deployed, known.Ran, known.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
-	return discovery{
-		Reload: known, Config: c.config, Dynamic: c.dynamic, Suspended: c.suspended, List: !c.listed, Before: c.Enabled,
-	}
+// begins is what a discovery begins with. It shares nothing that converge changes later.
+func (c *converge) begins() discovery {
+	d := c.discovery
+	d.Deployed, d.Ran, d.Purges.Allowed = maps.Clone(c.Deployed), maps.Clone(c.Ran), maps.Clone(c.Purges.Allowed)
+	d.Before = c.Enabled
+	return d
 }
 
-// use puts a tree in force, and logs warnings that the one before did not have.
-func (c *converge) use(next *addons.Tree) {
-	for _, warning := range next.Warnings {
-		if !slices.Contains(c.Tree.Warnings, warning) {
-			c.log.Warn(warning)
-		}
-	}
-	for _, m := range next.Modules {
-		if old := c.Tree.Module(m.Name); old == nil || !m.SameFiles(*old) { // it has started again (updateModule)
-			c.told[m.Name] = messages.SetModule{Want: messages.Forgotten}
-		}
-	}
-	c.Tree = next
-	c.program.Runs.Tree.Store(next)
-}
-
-// found notes what a discovery has found, and returns the modules whose directories are gone since the last one.
+// found puts in force what a discovery has found, logs warnings that the tree before did not have, and returns the
+// modules whose directories are gone since the last one.
 func (c *converge) found(d discovery) (gone []string) {
 	for _, m := range c.Tree.Modules {
 		if d.Tree.Module(m.Name) == nil {
 			gone = append(gone, m.Name)
-			c.removed[m.Name] = true
 		}
 	}
-	for _, m := range d.Tree.Modules {
-		delete(c.removed, m.Name)
+	for _, warning := range d.Tree.Warnings {
+		if !slices.Contains(c.Tree.Warnings, warning) {
+			c.log.Warn(warning)
+		}
 	}
-	c.use(d.Tree)
-	c.discoveryFails = ""
-	if d.List {
-		c.releasesListed(d)
-	}
-	return gone
-}
-
-// releasesListed notes which releases there are. Others are those without a label of an operator:
-// they are never purged (P2).
-func (c *converge) releasesListed(d discovery) {
-	c.listed = true
+	c.Tree, c.discoveryFails = d.Tree, ""
+	c.Noticed = c.Noticed && c.phase != reloading // else the reload that waits may be for what has changed since
+	c.program.Runs.Tree.Store(d.Tree)
 	for _, name := range d.Releases {
 		c.Deployed[name] = true
 	}
-	for _, name := range d.Others { // of a module that never adopted it, and is gone
-		delete(c.Deployed, name)
+	for _, name := range d.Others { // they have no label of an operator, and are never purged (P2)
+		delete(c.Deployed, name) // of a module that never adopted it, and is gone
 	}
-	if len(d.Others) > 0 {
+	if len(d.Others) > 0 && !slices.Equal(d.Others, c.Others) {
 		c.log.Info("releases that were not installed by an addon-operator are left alone", "releases", d.Others)
 	}
-}
-
-// switchedOn reports whether the flags switch a module on.
-func (c *converge) switchedOn(m addons.Module) bool {
-	return plan.SwitchedOn(m, c.dynamic, c.config).Enabled
+	c.Others = d.Others
+	return gone
 }
 
 // saysNo reports whether the last answer of a module's enabled script was false.
@@ -404,19 +310,29 @@ func (c *converge) saysNo(m addons.Module) bool {
 }
 
 // wanted reports whether flags switch a module on, and its script has not said no.
-func (c *converge) wanted(m addons.Module) bool { return c.switchedOn(m) && !c.saysNo(m) }
+func (c *converge) wanted(m addons.Module) bool {
+	return plan.SwitchedOn(m, c.Dynamic, c.Config).Enabled && !c.saysNo(m)
+}
 
-// scripted splits the names of modules into those whose enabled scripts have a say, because their flags switch them on,
-// and the others.
-func (c *converge) scripted(names []string) (scripted, others []string) {
-	for _, name := range names {
-		if m := c.Tree.Module(name); m != nil && m.EnabledScript != "" && c.switchedOn(*m) {
-			scripted = append(scripted, name)
-		} else {
-			others = append(others, name)
+// react has a reload, or runs of these modules, follow from what a person did. Enabled scripts that have a say,
+// because flags switch their modules on, are asked first: these modules run afterwards (E6).
+func (c *converge) react(ctx actor.Context, reload bool, modules []string, cause messages.Cause) {
+	switch {
+	case c.number == 0: // the first reload sees it
+	case reload:
+		c.request(ctx, cause)
+	default:
+		asks := func(name string) bool {
+			m := c.Tree.Module(name)
+			return m != nil && m.EnabledScript != "" && plan.SwitchedOn(*m, c.Dynamic, c.Config).Enabled
 		}
+		others := slices.DeleteFunc(slices.Clone(modules), asks)
+		if len(others) < len(modules) {
+			scripted := messages.DiscoverModules{Modules: slices.DeleteFunc(modules, func(name string) bool { return !asks(name) })}
+			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, scripted, cause))
+		}
+		c.run(ctx, others, cause)
 	}
-	return scripted, others
 }
 
 // run queues a run for those of the modules that are enabled (G16).

@@ -39,9 +39,8 @@ type discovery struct {
 	Dynamic map[string]bool // flags of global hooks, by flag key (D25)
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
-	// List asks for the releases in the cluster: once at the start, and when the set of
-	// module directories has changed (E10).
-	List bool
+	// Noticed: the disk has changed since the discovery before.
+	Noticed bool
 	// Before are the modules that were enabled by the last discovery.
 	Before []string
 	// Global are the values that enabled scripts see.
@@ -72,11 +71,10 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
 	run.Step("find modules")
-	r, err := j.refresh(run, d.Tree, d.Before)
+	r, err := j.refresh(run, d)
 	if err != nil {
 		return d, err
 	}
-	d.List = d.List || !sameModules(r.Tree, d.Tree)
 	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.GlobalHooks, r.Asked, !r.Tree.Global.Same(d.Tree.Global)
 	d.Tree = r.Tree
 	if !r.same() { // owners get what has changed, new modules get actors; the tree is not changed any more
@@ -86,12 +84,9 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 		}
 	}
 	run.Step("list releases")
-	if d.List {
-		if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
-			return d, err
-		}
-	} else if _, err := j.Releases.Releases(run.Context()); err != nil { // the runs that follow read from this list (H6)
-		j.Log.Debug("the release records cannot be listed; each run reads its own", "err", err)
+	// Runs read from this list (H6).
+	if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
+		return d, err
 	}
 	if err := j.findEnabled(run, &d); err != nil {
 		return d, err
@@ -306,12 +301,12 @@ type refreshed struct {
 	spawnModules
 }
 
-// refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
-// asked at once: those of other modules are loaded when they are enabled.
-func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
+// refresh loads what differs on disk, and has it checked. Hooks of modules that were enabled before are asked at once:
+// those of other modules are loaded when they are enabled.
+func (j Job) refresh(run *supervisor.Run, d discovery) (r refreshed, err error) {
+	before := d.Tree
 	tree, err := before.Refresh(j.Dirs)
-	noticed := func(c messages.Cause) bool { return c.Activation == messages.ByFiles }
-	if err == nil && lacks(tree, before) && slices.ContainsFunc(j.Task.Causes(), noticed) {
+	if err == nil && d.Noticed && lacks(tree, before) {
 		select {
 		case <-time.After(gonePause):
 		case <-run.Context().Done():
@@ -330,7 +325,7 @@ func (j Job) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (
 		if old != nil && m.Same(*old) {
 			continue
 		}
-		section, err := j.check(run, m, old, slices.Contains(inUse, m.Name))
+		section, err := j.check(run, m, old, slices.Contains(d.Before, m.Name))
 		switch {
 		case err != nil && old != nil:
 			tree.Keep(m.Name, before, err)

@@ -207,8 +207,8 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 		}
 	}
 	m.Orphaned = func(release string) (bool, error) {
-		of, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-		return of.Orphaned, err
+		d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
+		return err == nil && d.Orphaned(release), err
 	}
 	began := time.Now()
 	outcome, err = j.Releases.Apply(j.WriteContext, m)
@@ -388,41 +388,35 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	return releases, others, nil
 }
 
-// mayPurge asks converge whether a release is still one to purge; it answers purgeable.
-type (
-	mayPurge struct{ Release string }
-	// purgeable is the answer.
-	purgeable struct {
-		May bool
-		// Data: objects that hold data may be deleted, too.
-		Data bool
-		// Removed: it is of a module that was removed from under the operator.
-		Removed bool
-		// Orphaned: it has no module any more, so that others may take its objects over.
-		Orphaned bool
-	}
-)
-
 // Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
-// that ends first, and then converge is asked once more, because the directory may be back by then.
+// that ends first.
 func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", attribute.String("module", release))
 	defer func() { s.End(err) }()
-	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
-	if err == nil && due.May && due.Removed {
+	for run.Status(modulePath+release) != nil { // else there was no such module
+		got, err := supervisor.Ask[handed](run, modulePath+release, handOver{})
+		if err != nil {
+			return false, err
+		}
+		if got.Known.Runs == 0 {
+			break
+		}
 		run.Step("wait until no task of %s runs", release)
-		if _, err = supervisor.Ask[moduleQuiet](run, ownerPath(release), awaitQuiet{}); err == nil {
-			due, err = supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
+		select {
+		case <-time.After(time.Second):
+		case <-run.Context().Done():
+			return false, run.Context().Err()
 		}
 	}
-	if err != nil || !due.May {
+	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
+	if err != nil || !d.MayPurge(release) {
 		return false, err
 	}
-	if err := j.allRan(run, release); err != nil {
+	if err := j.allRan(run, release, d); err != nil {
 		return false, fmt.Errorf("purge release %s: it is held back: %w", release, err)
 	}
 	run.Step("helm uninstall %s", release)
-	existed, err := j.Releases.Purge(j.WriteContext, release, helm.Purging{Data: due.Data})
+	existed, err := j.Releases.Purge(j.WriteContext, release, helm.Purging{Data: d.MayDeleteData(release)})
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
@@ -435,11 +429,7 @@ func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error)
 // allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
 // merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
 // those of others alone (P2); until then it is unknown which these are.
-func (j Job) allRan(run *supervisor.Run, release string) error {
-	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
-	if err != nil {
-		return err
-	}
+func (j Job) allRan(run *supervisor.Run, release string, d discovery) error {
 	const unknown = ", so it is unknown whether the module has objects of this release"
 	if broken := d.Tree.Broken; len(broken) > 0 {
 		return fmt.Errorf("module directory %s does not load"+unknown, broken[0].Base)
@@ -489,11 +479,3 @@ func (j Job) unclaimed(run *supervisor.Run, release string, m addons.Module, kno
 	}
 	return fmt.Errorf("it is unknown whether module %s has objects of this release: %w", m.Name, err)
 }
-
-// awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm
-// actions on its release at the same time would break it.
-type (
-	awaitQuiet struct{}
-	// moduleQuiet is the answer.
-	moduleQuiet struct{}
-)

@@ -229,6 +229,8 @@ type known struct {
 	Changed bool
 	// Out: the attempt is outside of its queue, which continues.
 	Out bool
+	// Runs is how many runs the owner has.
+	Runs int
 }
 
 // handed answers whatever a run asks its owner for. What the run knows from now on comes with it,

@@ -22,7 +22,8 @@ type SetConfig struct {
 	SecretOrigin values.Origin
 }
 
-// ConfigChanged reports to converge what a valid change of the ConfigMap touched (G16).
+// ConfigChanged reports to converge what a valid change of the ConfigMap touched (G16). Of flags that a hook wrote it
+// has only what they are: whether a reload follows is decided by the phase of the hook (G18), not by the write.
 type ConfigChanged struct {
 	Global bool
 	// Modules whose sections changed, by name.
@@ -34,10 +35,6 @@ type ConfigChanged struct {
 	Maintenance map[string]string
 	Cause       Cause
 }
-
-// ConfigFlagsSaved lists for converge the flags that a hook wrote to the ConfigMap. Whether a
-// reload follows is decided by the phase of the hook (G18), not by the write.
-type ConfigFlagsSaved struct{ Flags map[string]bool }
 
 // CheckConfig asks config whether a content of the ConfigMap would be in force. It answers
 // [ConfigChecked] and changes nothing.

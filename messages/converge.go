@@ -13,7 +13,10 @@ type SetDynamicFlags struct {
 }
 
 // RequestReload asks converge to do steps 3 to 8 for all modules (seed 001 'reload all modules').
-type RequestReload struct{ Cause Cause }
+type RequestReload struct {
+	Cause Cause
+	Gone  string // the module whose directory is gone; empty for none
+}
 
 // Converged says that the first converge is over: ticks of schedules count from now on (C14).
 type Converged struct{}
@@ -26,14 +29,16 @@ type SetModule struct {
 	Want Want
 	// Maintenance is the mode, empty for none (H15).
 	Maintenance string
+	// Files are those from which it has started: after others it needs this message again.
+	Files string
 }
 
 // Want is what is wanted of a module.
 type Want string
 
-// What is wanted. Off: its tasks are cancelled at once, before the reload that deletes it (E11). On: nothing switches it off.
-// Enabled: and the discovery has enabled it, so that its runs follow. Forgotten: it ends without a delete of its release,
-// because its directory is gone, or it is disabled under maintenance.
+// What is wanted. Off: its tasks are cancelled at once, before the reload that deletes it (E11). On: nothing switches
+// it off. Enabled: and the discovery has enabled it, so that its runs follow. Forgotten: it ends without a delete of
+// its release, because its directory is gone, or it is disabled under maintenance.
 const (
 	Off       Want = ""
 	On        Want = "on"

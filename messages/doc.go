@@ -45,7 +45,6 @@
 //	ConfigSaved          config            owners
 //	ConfigChanged        config            converge
 //	SetConfig            config            module, global-hooks
-//	ConfigFlagsSaved     config            converge
 //	CheckConfig          server            config
 //	ConfigChecked        config            server
 //	ConfirmPurge         config, converge  converge, module
@@ -89,14 +88,10 @@
 //
 //	getDiscovery         run, server       converge
 //	discovery            converge          run, server
-//	mayPurge             run               converge
-//	purgeable            converge          run
 //
 //	handOver             run, server       module, global-hooks
 //	getHooks             run               module
 //	handed               module, global    run, server
-//	awaitQuiet           run               module
-//	moduleQuiet          module            run
 //
 //	releaseApplied       run, module       healer
 package messages

@@ -1,8 +1,10 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -38,9 +40,8 @@ type Task struct {
 	// AllowFailure: a failed attempt is the last (F12).
 	AllowFailure bool
 	// Cause says why the task exists: an activation reason such as OperatorStartup,
-	// Schedule, Kubernetes, ConfigMap (I3, F17). Also are the causes of tasks that it stands for.
+	// Schedule, Kubernetes, ConfigMap (I3, F17).
 	Cause Cause
-	Also  []Cause
 	// Reload is the number of the reload this task is a step of, or 0.
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
@@ -53,35 +54,16 @@ type Task struct {
 }
 
 // InQueue is the ID of the task as its queue knows it.
-func (t Task) InQueue() string {
-	if t.Group != "" {
-		return t.Group
-	}
-	return t.ID
-}
+func (t Task) InQueue() string { return cmp.Or(t.Group, t.ID) }
 
-// maxCauses bounds what a task that serves many others names.
-const maxCauses = 10
-
-// For is the task as one that other causes have, too. What a person did comes first; equal causes are one.
-func (t Task) For(others ...Cause) Task {
-	all := slices.Concat([]Cause{t.Cause}, t.Also, others)
-	slices.SortStableFunc(all, func(a, b Cause) int { return a.byPerson() - b.byPerson() })
-	t.Cause, t.Also = all[0], nil
-	for _, c := range all[1:] {
-		same := func(other Cause) bool { return other.String() == c.String() }
-		if !same(t.Cause) && !slices.ContainsFunc(t.Also, same) && len(t.Also) < maxCauses {
-			t.Also = append(t.Also, c)
-		}
+// Instead is the task as one that runs in place of another, too: what a person did is its cause rather than other
+// things.
+func (t Task) Instead(of Task) Task {
+	if of.Cause.byPerson() && !t.Cause.byPerson() {
+		t.Cause = of.Cause
 	}
 	return t
 }
-
-// Causes are all of them.
-func (t Task) Causes() []Cause { return append([]Cause{t.Cause}, t.Also...) }
-
-// Instead is the task as one that runs in place of another, too.
-func (t Task) Instead(of Task) Task { return t.For(of.Causes()...) }
 
 // Hook is the hook that the task runs, or empty.
 func (t Task) Hook() string {
@@ -133,15 +115,14 @@ func (c Cause) First() Cause {
 // shortened bounds the chain to n links. It leaves out links just after the first one, which
 // metrics name (I3): the latest links show a loop.
 func (c Cause) shortened(n int) Cause {
-	switch {
-	case c.Parent == nil:
-	case n <= 2:
-		first := c.First()
-		c.Parent = &first
-	default:
-		parent := c.Parent.shortened(n - 1)
-		c.Parent = &parent
+	if c.Parent == nil {
+		return c
 	}
+	parent := c.First()
+	if n > 2 {
+		parent = c.Parent.shortened(n - 1)
+	}
+	c.Parent = &parent
 	return c
 }
 
@@ -174,29 +155,15 @@ const (
 func (c Cause) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // String is the last link of the chain.
-func (c Cause) String() string {
-	if c.Detail == "" {
-		return c.Activation
-	}
-	return c.Activation + ": " + c.Detail
-}
+func (c Cause) String() string { return strings.TrimSuffix(c.Activation+": "+c.Detail, ": ") }
 
-// Work is what a task does. The types of this file implement it.
-type Work interface {
-	// Describe names the work for people: its kind, then what it is about.
-	Describe() (kind, about string)
-}
+// Work is what a task does: one of the types of this package.
+type Work any
 
-// byPerson is 0 for what a person has done, 1 for what followed from that, and 2 for all else.
-func (c Cause) byPerson() int {
-	person := func(c Cause) bool { return c.Activation == ByConfigMap || c.Activation == ByHand }
-	switch {
-	case person(c):
-		return 0
-	case person(c.First()):
-		return 1
-	}
-	return 2
+// byPerson reports whether a person has done it, or what led to it.
+func (c Cause) byPerson() bool {
+	first := c.First().Activation
+	return first == ByConfigMap || first == ByHand
 }
 
 // Few names the first ones, up to most and 400 bytes, and counts the others: what follows in a text must not be cut.
@@ -222,9 +189,9 @@ type RunHook struct {
 	Triggers []Trigger
 }
 
-// Trigger is one reason to run a hook: a binding context whose snapshots are still
-// missing, because they are taken at the moment the hook is started (C35); so are the objects of a Synchronization, which
-// is in place of events that were too many (P5).
+// Trigger is one reason to run a hook: a binding context whose snapshots are still missing, because they are taken at
+// the moment the hook is started (C35); so are the objects of a Synchronization, which is in place of events that were
+// too many (P5).
 type Trigger struct {
 	Context hooks.Context
 	// Snapshots are the bindings whose objects the context shows.
@@ -279,78 +246,45 @@ type AwaitSynchronization struct{}
 // FinishReload is the last step: all others have ended (G8).
 type FinishReload struct{}
 
-// Describe implements Work.
-func (w RunHook) Describe() (kind, about string) {
+// About is what the run is about, for people.
+func (w RunHook) About() string {
 	var names []string
-	count := map[string]int{}
 	for _, t := range w.Triggers {
-		name := describeTrigger(t.Context)
-		if count[name]++; count[name] == 1 {
+		what := cmp.Or(t.Context.WatchEvent, string(t.Context.Type))
+		if name := strings.TrimSuffix(t.Context.Binding+"/"+what, "/"); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	for i, name := range names {
-		if n := count[name]; n > 1 {
-			names[i] = fmt.Sprintf("%s×%d", name, n)
-		}
+	return w.Hook + " " + strings.Join(names, ",")
+}
+
+// Kind is the name of the work.
+func (t Task) Kind() string { return reflect.TypeOf(t.Work).Name() }
+
+// About is what the work is about, for people; empty for no more than its owner.
+func (t Task) About() string {
+	switch w := t.Work.(type) {
+	case RunHook:
+		return w.About()
+	case SynchronizeHook:
+		return w.Hook + " " + strings.Join(w.Names, ",")
+	case RunModules:
+		return strings.Join(w.Names, ",")
+	case DiscoverModules:
+		return strings.Join(w.Modules, ",")
+	case PurgeRelease:
+		return w.Release
 	}
-	return "RunHook", w.Hook + " " + strings.Join(names, ",")
+	return ""
 }
-
-func describeTrigger(c hooks.Context) string {
-	switch {
-	case c.WatchEvent != "":
-		return c.Binding + "/" + c.WatchEvent
-	case c.Type != "":
-		return c.Binding + "/" + string(c.Type)
-	}
-	return c.Binding
-}
-
-// Describe implements Work.
-func (w SynchronizeHook) Describe() (kind, about string) {
-	return "SynchronizeHook", w.Hook + " " + strings.Join(w.Names, ",")
-}
-
-// Describe implements Work.
-func (RunModule) Describe() (kind, about string) { return "RunModule", "" }
-
-// Describe implements Work.
-func (w RunModules) Describe() (kind, about string) {
-	return "RunModules", strings.Join(w.Names, ",")
-}
-
-// Describe implements Work.
-func (DeleteModule) Describe() (kind, about string) { return "DeleteModule", "" }
-
-// Describe implements Work.
-func (ReloadModules) Describe() (kind, about string) { return "ReloadModules", "" }
-
-// Describe implements Work.
-func (w DiscoverModules) Describe() (kind, about string) {
-	return "DiscoverModules", strings.Join(w.Modules, ",")
-}
-
-// Describe implements Work.
-func (w PurgeRelease) Describe() (kind, about string) { return "PurgeRelease", w.Release }
-
-// Describe implements Work.
-func (AwaitSynchronization) Describe() (kind, about string) { return "AwaitSynchronization", "" }
-
-// Describe implements Work.
-func (FinishReload) Describe() (kind, about string) { return "FinishReload", "" }
 
 // String describes the task in one line, without values.
 func (t Task) String() string {
-	kind, about := t.Work.Describe()
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, t.Owner, about))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", t.Kind(), t.Owner, t.About()))
 }
 
 // What is the work of the task in one line, without its owner.
-func (t Task) What() string {
-	kind, about := t.Work.Describe()
-	return strings.TrimSpace(kind + " " + about)
-}
+func (t Task) What() string { return strings.TrimSpace(t.Kind() + " " + t.About()) }
 
 // Enqueue adds tasks to a queue, in the given order: at its tail, or before everything
 // that waits (F4, F5).

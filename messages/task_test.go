@@ -3,7 +3,6 @@ package messages_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"addon-operator/hooks"
@@ -27,7 +26,7 @@ func TestTaskAsText(t *testing.T) {
 				hooks.Context{Binding: "pods", Type: hooks.TypeEvent, WatchEvent: hooks.Deleted},
 			),
 		}},
-		"RunHook dns a.sh pods/Synchronization,cfg/Modified×2,cron/Schedule": {Owner: "dns", Work: messages.RunHook{
+		"RunHook dns a.sh pods/Synchronization,cfg/Modified,cron/Schedule": {Owner: "dns", Work: messages.RunHook{
 			Hook: "a.sh", Binding: hooks.OnKubernetes, Triggers: triggers(
 				hooks.Context{Binding: "pods", Type: hooks.TypeSynchronization},
 				hooks.Context{Binding: "cfg", Type: hooks.TypeEvent, WatchEvent: hooks.Modified},
@@ -99,24 +98,15 @@ func TestChainOfCauses(t *testing.T) {
 	}
 }
 
-// A task that stands for others names all causes once, and what a person did first.
-func TestCausesSurviveMerging(t *testing.T) {
-	type cause = messages.Cause
-	files := cause{Activation: messages.ByFiles, Detail: "modules"}
-	edit := cause{Activation: messages.ByConfigMap, Detail: "a.x in ConfigMap"}
-	hook := messages.By(messages.ByHook, "h.sh changed a.y", edit)
-	merged := messages.Task{Cause: files}.Instead(messages.Task{Cause: hook, Also: []cause{files}}).For(edit, edit)
-	var got []string
-	for _, c := range merged.Causes() {
-		got = append(got, c.String())
-	}
-	if want := "ConfigMap: a.x in ConfigMap; HookChangedValues: h.sh changed a.y; Files: modules"; strings.Join(got, "; ") != want {
-		t.Errorf("got %s, want %s", strings.Join(got, "; "), want)
-	}
-	for i := range 100 {
-		merged = merged.For(cause{Activation: messages.BySchedule, Detail: fmt.Sprint(i)})
-	}
-	if n := len(merged.Also); n != 10 {
-		t.Errorf("%d causes are kept", n)
+// A task that stands for another one has what a person did as its cause, or what followed from that.
+func TestCausesOfMergedTasks(t *testing.T) {
+	files := messages.Task{Cause: messages.Cause{Activation: messages.ByFiles, Detail: "modules"}}
+	edit := messages.Task{Cause: messages.Cause{Activation: messages.ByConfigMap, Detail: "a.x in ConfigMap"}}
+	hook := messages.Task{Cause: messages.By(messages.ByHook, "h.sh changed a.y", edit.Cause)}
+	tick := messages.Task{Cause: messages.Cause{Activation: messages.BySchedule}}
+	for _, c := range [][3]messages.Task{{files, edit, edit}, {files, hook, hook}, {edit, hook, edit}, {hook, edit, hook}, {tick, files, tick}} {
+		if got := c[0].Instead(c[1]).Cause; got != c[2].Cause {
+			t.Errorf("%s instead of %s: got %s", c[0].Cause, c[1].Cause, got)
+		}
 	}
 }

@@ -71,9 +71,9 @@ type BindingKey struct {
 	Index int
 }
 
-// BindingSettled notifies an owner that a binding need not be waited for: its Synchronization has succeeded, or was not
-// wanted; or it is deferred, because its kind does not exist yet, or the operator may not list it. Then only its own hook
-// waits for it.
+// BindingSettled notifies an owner that a binding need not be waited for: its Synchronization has succeeded, or was
+// not wanted; or it is deferred, because its kind does not exist yet, or the operator may not list it. Then only its
+// own hook waits for it.
 type BindingSettled struct {
 	Binding  BindingKey
 	Deferred bool

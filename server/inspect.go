@@ -458,7 +458,7 @@ func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 		if w, ok := t.Work.(messages.RunHook); ok {
 			line.Triggers = len(w.Triggers)
 		}
-		line.Kind, line.About = t.Work.Describe()
+		line.Kind, line.About = t.Kind(), t.About()
 		line.Failures, line.Error = run.Attempt, run.Error
 		line.Description = describeTask(q.name, line)
 		entry.Tasks = append(entry.Tasks, line)

@@ -249,9 +249,6 @@ func writeRun(w io.Writer, m view.Module) {
 	for i, cause := range m.LastRun.Causes {
 		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
 	}
-	for _, cause := range m.LastRun.Also {
-		fmt.Fprintf(w, "  and because of %s\n", cause)
-	}
 	for _, f := range m.Failing {
 		fmt.Fprintln(w, f)
 	}

@@ -286,6 +286,9 @@ func (r *Run) Step(format string, args ...any) {
 	r.system.Inspector.Publish(r.self, RunStatus{Step: fmt.Sprintf(format, args...), Attempt: r.attempt})
 }
 
+// Status is what the actor with the given path has published last; nil for nothing.
+func (r *Run) Status(path string) fmt.Stringer { return r.system.Inspector.Status(path) }
+
 // Tell sends a message to the actor with the given path.
 func (r *Run) Tell(path string, message any) { r.system.Send(r.system.PID(path), message) }
 

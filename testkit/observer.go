@@ -112,7 +112,7 @@ var versions = regexp.MustCompile(`resourceVersion \d+`)
 // which the trace has from themselves.
 func isMilestone(message string) bool {
 	switch message {
-	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any longer",
+	case "converged", "converged, but a purge is held back", "a purge is confirmed",
 		"modules discovered", "config values changed", "module is deleted", "module starts again from the beginning",
 		"reload of all modules starts again", "release without a module directory is purged",
 		"releases that were not installed by an addon-operator are left alone":

@@ -274,9 +274,6 @@ func stepWhy(p *player, name string) error {
 	for _, cause := range status.LastRun.Causes {
 		p.Trace.Add("  because of %s", cause)
 	}
-	for _, cause := range status.LastRun.Also {
-		p.Trace.Add("  and because of %s", cause)
-	}
 	return nil
 }
 

@@ -276,12 +276,8 @@ func (p *planner) describe(step *Module, would helm.Plan, err error) {
 	}
 	step.Release, step.Reason = string(would.Action), would.Reason
 	if h := would.Held; h != nil {
-		var names []string
-		for _, o := range h.Objects {
-			names = append(names, o.String())
-		}
 		step.Confirm = h.Confirm
-		step.Notes = append(step.Notes, HeldUpgrade(names, h.Why, "the Event UpgradeHeld has the command then"))
+		step.Notes = append(step.Notes, HeldUpgrade(h, "the Event UpgradeHeld has the command then"))
 	}
 	for _, h := range would.Hooks {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
@@ -424,4 +420,13 @@ func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
 		out[of] = object
 	}
 	return out
+}
+
+// HeldUpgrade is the text about an upgrade that waits until a person allows it, short enough for an Event.
+func HeldUpgrade(hold *helm.Hold, confirm string) string {
+	var names []string
+	for _, o := range hold.Objects {
+		names = append(names, o.String())
+	}
+	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", hold.Why, messages.Few(10, names), confirm)
 }

@@ -62,8 +62,9 @@ func (r Reload) lost(s Steps) string {
 	return ""
 }
 
-// forgotten reports whether a module is off only because no flag names it any more, and an earlier process has left its
-// release: the file with the flags may have been lost meanwhile. In the life of a process a flag that is removed is an edit.
+// forgotten reports whether a module is off only because no flag names it any more, and an earlier process has left
+// its release: the file with the flags may have been lost meanwhile. In the life of a process a flag that is removed
+// is an edit.
 func (r Reload) forgotten(module string) bool {
 	return r.Verdicts[module].Source == ByDefault && !r.Ran[module]
 }
@@ -96,11 +97,17 @@ func (r Reload) modules() Steps {
 	return s
 }
 
-// HasDirectory reports whether a release has a module directory: also one that does not load (P8), or a link that may soon
-// lead somewhere again.
+// HasDirectory reports whether a release has a module directory: also one that does not load (P8), or a link that may
+// soon lead somewhere again.
 func (r Reload) HasDirectory(release string) bool {
 	return r.Tree.Module(release) != nil || slices.Contains(r.Tree.Unreachable, release) ||
 		slices.ContainsFunc(r.Tree.Broken, func(m addons.Module) bool { return m.Name == release })
+}
+
+// MayPurge reports whether a purge that was queued, maybe days ago, is still due. It is not when the directory is
+// back, also if it does not load, when maintenance has begun, or when a later reload holds the purge (P1).
+func (r Reload) MayPurge(release string) bool {
+	return !r.HasDirectory(release) && !slices.Contains(r.Purges.Held, release) && !r.Untouchable(release)
 }
 
 // MayDeleteData reports whether a purge of a release may delete objects that hold data: a person has
@@ -289,15 +296,14 @@ func WithEnabledModules(section any, names []string) any {
 	return out
 }
 
-// purgeShare is the share of the releases, in percent, that one reload may purge: more at once looks like a directory that
-// was not mounted, or the wrong image. A person allows it, so it is no option (P1).
+// purgeShare is the share of the releases, in percent, that one reload may purge: more at once looks like a directory
+// that was not mounted, or the wrong image. A person allows it, so it is no option (P1).
 const purgeShare = 25
 
 // Purges is what converge knows of purges that are held back.
 type Purges struct {
-	// Held are the releases of the last reload that stay, sorted; Why says for what reason.
+	// Held are the releases of the last reload that stay, sorted.
 	Held []string
-	Why  string
 	// Allowed are releases that a person has allowed to purge, and that are not purged yet.
 	Allowed map[string]bool
 	// Confirmed is the confirmation that the next reload looks at.

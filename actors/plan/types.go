@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"addon-operator/messages"
 )
 
 // Request asks what the operator would do.
@@ -256,9 +254,4 @@ func (t *planText) summary(p Plan) {
 			t.line("Modules %s: %d.", rare[1], n)
 		}
 	}
-}
-
-// HeldUpgrade is the text about an upgrade that waits until a person allows it, short enough for an Event.
-func HeldUpgrade(objects []string, why, confirm string) string {
-	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, messages.Few(10, objects), confirm)
 }

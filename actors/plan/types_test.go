@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"addon-operator/actors/plan"
+	"addon-operator/helm"
 )
 
 // What counts as a change decides the exit code of the command.
@@ -38,11 +39,12 @@ func TestPlanCounts(t *testing.T) {
 // P1: the command that allows an upgrade is not cut off an Event, however many objects there are and however long
 // their names.
 func TestHeldUpgrade(t *testing.T) {
-	if got, want := plan.HeldUpgrade([]string{"A a", "B b"}, "W", "C"), "the upgrade is held back, because W: A a, B b; to allow it: C"; got != want {
+	hold := &helm.Hold{Why: "W", Objects: []helm.Object{{Name: "a"}, {Name: "b"}}}
+	if got, want := plan.HeldUpgrade(hold, "C"), "the upgrade is held back, because W:  a,  b; to allow it: C"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	long := strings.Repeat("n", 300)
-	got := plan.HeldUpgrade([]string{long, long, long}, "W", "C")
+	long := helm.Object{Name: strings.Repeat("n", 300)}
+	got := plan.HeldUpgrade(&helm.Hold{Objects: []helm.Object{long, long, long}, Why: "W"}, "C")
 	if !strings.HasSuffix(got, " and 2 more; to allow it: C") || len(got) > 500 {
 		t.Errorf("got %q", got)
 	}

@@ -420,7 +420,7 @@ jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data
 	edit(60) // they may wait, but a file with 60 snapshots is too large
 	o.awaitTriggers("side", 60)
 	o.awaitQueue("side", 2)
-	o.ask("queue list", `edits.sh watched/Modified×60 (60 triggers)`)
+	o.ask("queue list", `edits.sh watched/Modified (60 triggers)`)
 	resume()
 	h.awaitLines("out/seen", "Event 0 0061", "Synchronization 30 0061")
 

@@ -223,7 +223,7 @@ func TestSwitchedRoot(t *testing.T) {
 			}
 			h.awaitConfigMap("store", "made", want)
 			h.awaitRevisions("store", "1:superseded 2:deployed") // so there was none of a mixture
-			o.expect("files have changed during the task", "nothing is installed of a mixture of both")
+			o.expect("task failed, will retry", "nothing is installed of a mixture of both")
 			if now, err := claims.Get(h.ctx, "store", metav1.GetOptions{}); err != nil || now.UID != claim.UID || now.DeletionTimestamp != nil {
 				t.Errorf("the claim was deleted: %v, %v", now, err)
 			}

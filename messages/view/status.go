@@ -124,8 +124,6 @@ type ModuleStatus struct {
 type ModuleRun struct {
 	Began  time.Time        `json:"began"`
 	Causes []messages.Cause `json:"causes"`
-	// Also are the other causes, of runs that this one has replaced.
-	Also []messages.Cause `json:"also,omitempty"`
 	// Release is what happened to the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
 	// Unchanged: it has succeeded, and the release was as it should be.
