@@ -315,7 +315,7 @@ func (o *owner) apply(ctx actor.Context, a application) {
 		o.commit(ctx, a)
 		return
 	}
-	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
+	save := messages.SaveConfig{Flags: flags.config}
 	if configChanged {
 		save.Key, save.Base = o.section.Key(), o.section.Stored().Checksum()
 		save.Section, save.Secret = a.next.Stored().InConfigMap(), a.next.Stored().Secret

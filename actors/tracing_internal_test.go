@@ -39,3 +39,21 @@ func TestSpansAsText(t *testing.T) {
 		t.Errorf("no span is %q", got)
 	}
 }
+
+// A span has a link to the run of the hook that has led to its cause.
+func TestLinks(t *testing.T) {
+	const hook = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	patched := messages.By(messages.ByHook, "h changed values", messages.Cause{Activation: messages.Startup}).In(hook)
+	for situation, c := range map[string]struct {
+		cause messages.Cause
+		to    string
+	}{
+		"from outside":   {messages.Cause{Activation: messages.ByConfigMap}, ""},
+		"made by a hook": {patched, hook},
+	} {
+		config := trace.NewSpanStartConfig(linkTo(c.cause))
+		if got := traceparent(config.Links()[0].SpanContext); got != c.to {
+			t.Errorf("%s: a link to %q, want %q", situation, got, c.to)
+		}
+	}
+}

@@ -139,7 +139,7 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	return k
 }
 
-// WatchedKind is one watch of a Presence, for people.
+// WatchedKind is one watch of a Presence, for tests.
 type WatchedKind struct {
 	Resource string // "deployments.apps"
 	Objects  int

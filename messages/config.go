@@ -72,8 +72,6 @@ type SaveConfig struct {
 	Secret  any // nil: nothing of the section is in the Secret
 	Base    string
 	Flags   []values.Flag
-	// Hook is whose patches these are.
-	Hook string
 }
 
 // ConfigSaved answers SaveConfig. Conflict: the section was changed by another writer;

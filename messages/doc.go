@@ -34,10 +34,10 @@
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
 //	SynchronizeLater     run               monitors
-//	Unwatch              module            monitors
+//	Unwatch              owners            monitors
 //
 //	StartSchedules       owners            schedule
-//	StopSchedules        module            schedule
+//	StopSchedules        owners            schedule
 //	ScheduleFired        scenario          schedule
 //	Converged            converge          schedule
 //
@@ -50,7 +50,7 @@
 //	ConfirmPurge         config, converge  converge, module
 //	RemoveConfirmation   converge          config
 //
-//	RequestReload        global, module, config converge
+//	RequestReload        owners            converge
 //	SetDynamicFlags      global-hooks      converge
 //
 //	of other packages    sender            receiver
@@ -76,7 +76,6 @@
 //
 //	modulesSeen          kube              module-objects
 //	objectsDue           timer             module-objects
-//	lookAtObjects        timer             module-objects
 //
 //	of package actors    sender            receiver
 //

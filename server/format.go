@@ -234,6 +234,7 @@ STATE is one of
     waiting      it is enabled, and its first run has not begun
     starting     it is in its first run, or waits to retry it
     running      it is in a later run, or waits to retry it
+    pending      a change is not applied yet: its run waits in a queue
     ready        its last run has succeeded, and the objects of its release match their specs
     progressing  objects of its release are in progress
     unhealthy    objects of its release have failed, or have been in progress for too long

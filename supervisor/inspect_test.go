@@ -133,6 +133,22 @@ func TestGoneActorsAreForgotten(t *testing.T) {
 	}
 }
 
+// A namesake that is spawned at once has its own history.
+func TestNamesakeBeginsAnew(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("someone", silent)
+		s.Inspector.Publish(pid, phase("of the first"))
+		s.advance(time.Second)
+		s.Actors.Root.Stop(pid)
+		s.advance(time.Second)
+		s.spawn("someone", silent)
+		s.advance(0)
+		if n := s.find("someone"); n == nil || n.InStateSeconds != 0 || n.Status != nil {
+			t.Errorf("the namesake: %+v", n)
+		}
+	})
+}
+
 func exampleNodes(at time.Time) []*supervisor.Node {
 	return []*supervisor.Node{
 		{Path: "operator", InStateSeconds: 12.34, Status: phase("")},

@@ -73,7 +73,7 @@ func TestStagesStopInOrder(t *testing.T) {
 	})
 }
 
-// A child that went by itself is not waited for; without children there is nothing to do.
+// When the last child is gone, nothing is left to wait for.
 func TestStagesForgetWhoIsGone(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawn("parent", func() actor.Actor {

@@ -143,7 +143,7 @@ func allTroubles() map[string]troubles {
 			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string"}, func(h *fixture) {
 				h.setConfig(map[string]string{"dns": "replicas: many"})
 			}},
-			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *fixture) {
+			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted; create it again, or create an empty one to remove all that it held"}, func(h *fixture) {
 				h.deleteConfigMap("addon-operator")
 			}},
 		}},

@@ -28,9 +28,9 @@ func pages(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != "/actors":
 		http.NotFound(w, r)
 	case r.URL.Query().Get("output") == "json":
-		fmt.Fprint(w, `[{"path": "operator", "processed": 12}]`)
+		fmt.Fprint(w, `[{"path": "operator", "userMessages": 12}]`)
 	case r.URL.Query().Get("output") == "yaml":
-		fmt.Fprint(w, "- path: operator\n  processed: 12\n")
+		fmt.Fprint(w, "- path: operator\n  userMessages: 12\n")
 	default:
 		fmt.Fprint(w, "ACTOR\noperator\n")
 	}
@@ -50,8 +50,8 @@ func TestDump(t *testing.T) {
 	} {
 		for format, want := range map[string]string{
 			"text": "ACTOR\noperator\n",
-			"json": `[{"path": "operator", "processed": 12}]`,
-			"yaml": "- path: operator\n  processed: 12\n",
+			"json": `[{"path": "operator", "userMessages": 12}]`,
+			"yaml": "- path: operator\n  userMessages: 12\n",
 		} {
 			t.Run(where+" "+format, func(t *testing.T) {
 				if out, err := commanded(append(c, "--dump-actors", "-o", format)...); err != nil || out != want {
@@ -67,7 +67,7 @@ func TestDumpActorsByCommandLine(t *testing.T) {
 	tcp := httptest.NewServer(http.HandlerFunc(pages))
 	defer tcp.Close()
 	out, err := commanded("--dump-actors", "-o", "yaml", "--debug-address", strings.TrimPrefix(tcp.URL, "http://"))
-	if out != "- path: operator\n  processed: 12\n" || err != nil {
+	if out != "- path: operator\n  userMessages: 12\n" || err != nil {
 		t.Errorf("got %q, %v", out, err)
 	}
 }
