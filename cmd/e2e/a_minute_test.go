@@ -50,15 +50,16 @@ wait
 	if out := o.ask("module list"); strings.Contains(out, "hangs") {
 		t.Errorf("it hangs from the beginning:\n%s", out)
 	}
+	second := time.NewTicker(time.Second) // asking all the time for a minute would keep the operator busy
+	defer second.Stop()
 	h.until("the report", func() bool {
-		time.Sleep(time.Second) // asking all the time for a minute would keep the operator busy
+		<-second.C
 		return strings.Contains(o.ask("module list"), "hangs")
 	})
 	hangs := o.metric("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`)
 	if hangs == "" {
 		t.Error("no metric says that the hook hangs")
 	}
-	o.expect("WARN hook hangs", "hook=010-stuck/hooks/hang.sh", "module=stuck", "runningFor=1m0s", "limit=1m15s")
 	const told = "hook 010-stuck/hooks/hang.sh hangs: it has been running since "
 	o.ask("module list", "PROBLEM", told)
 	const next = "resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set stuckEnabled false"
