@@ -275,7 +275,7 @@ func (j Job) current() error {
 	m := tree.Module(j.Owner)
 	switch what := tree.Outdated(j.Owner); {
 	case what != "" && m != nil && m.Stale() != "":
-		return fmt.Errorf("the chart was not loaded before, and the files are not in force: %s", m.Stale())
+		return fmt.Errorf("the chart was not loaded before, and %w: %s", charts.ErrRefused, m.Stale())
 	case what != "":
 		return &filesChanged{what}
 	case !m.SameValues(known.Module) || !tree.Global.Same(known.GlobalFiles):

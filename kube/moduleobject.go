@@ -211,7 +211,7 @@ type moduleDocument struct {
 		Labels, Annotations   map[string]string
 	}
 	Spec   struct{ Suspend bool }
-	Status ModuleStatus
+	Status json.RawMessage
 }
 
 // decodeModule reads JSON that any client may have written: what has another type counts as absent.
@@ -227,11 +227,12 @@ func decodeModule(data []byte, into any) error {
 func moduleObject(data []byte) (o ModuleObject, err error) {
 	var d moduleDocument
 	err = decodeModule(data, &d)
-	return ModuleObject{
-		Name: d.Metadata.Name, Version: d.Metadata.ResourceVersion, Generation: d.Metadata.Generation, Suspend: d.Spec.Suspend,
-		Ours: d.Metadata.Labels[managedByLabel] == managedBy, RequestedAt: cutRequest(d.Metadata.Annotations[RequestedAtAnnotation]),
-		RetryRequestedAt: cutRequest(d.Metadata.Annotations[RetryRequestedAtAnnotation]), Status: d.Status,
-	}, err
+	_ = json.Unmarshal(d.Status, &o.Status) // one that is not the operator's is replaced by its own
+	o.Name, o.Version, o.Generation = d.Metadata.Name, d.Metadata.ResourceVersion, d.Metadata.Generation
+	o.Ours, o.Suspend = d.Metadata.Labels[managedByLabel] == managedBy, d.Spec.Suspend
+	o.RequestedAt = cutRequest(d.Metadata.Annotations[RequestedAtAnnotation])
+	o.RetryRequestedAt = cutRequest(d.Metadata.Annotations[RetryRequestedAtAnnotation])
+	return o, err
 }
 
 // maxRequest is how many bytes of a request count; the definition of the kind has the same number.

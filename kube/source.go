@@ -138,22 +138,20 @@ func (m metadataOnly) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 	return m.metadata.Watch(ctx, o)
 }
 
+// objectOf is an object as a watch sends it.
+func objectOf(sent any) (*unstructured.Unstructured, bool) {
+	if metadata, ok := sent.(*metav1.PartialObjectMetadata); ok {
+		return metadataOf(metadata), true
+	}
+	whole, ok := sent.(*unstructured.Unstructured)
+	return whole, ok
+}
+
 // metadataOf is an object with its metadata alone.
 func metadataOf(object *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	object.ManagedFields = nil
 	fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&object.ObjectMeta) // it fails on no metadata
 	return &unstructured.Unstructured{Object: map[string]any{"metadata": fields}}
-}
-
-// objectIn is the object of an event; nil: it is none.
-func objectIn(event any) *unstructured.Unstructured {
-	switch object := event.(type) {
-	case *unstructured.Unstructured:
-		return object
-	case *metav1.PartialObjectMetadata:
-		return metadataOf(object)
-	}
-	return nil
 }
 
 // run reads until ctx ends.
@@ -361,8 +359,8 @@ func (s *source) detach(p *part) {
 // reflector applies it to lists only; the events that follow come whole.
 func (s *source) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
-		whole := objectIn(object)
-		if whole == nil {
+		whole, ok := objectOf(object)
+		if !ok {
 			return object, nil
 		}
 		s.mu.Lock()
@@ -419,8 +417,8 @@ func (s *source) Resync() error { return nil }
 // event filters an object for each part, and applies it to those that have had a list. The filters run
 // with the lock held: a slow one delays the source, but each part must get the events in order.
 func (s *source) event(object any, apply func(*part, update)) error {
-	whole := objectIn(object)
-	if whole == nil {
+	whole, ok := objectOf(object)
+	if !ok {
 		return fmt.Errorf("watch %s: unexpected %T in the stream", s.key, object)
 	}
 	s.mu.Lock()

@@ -50,8 +50,10 @@ wait
 	if out := o.ask("module list"); strings.Contains(out, "hangs") {
 		t.Errorf("it hangs from the beginning:\n%s", out)
 	}
+	second := time.NewTicker(time.Second) // asking all the time for a minute would keep the operator busy
+	defer second.Stop()
 	h.until("the report", func() bool {
-		<-time.After(time.Second) // asking all the time for a minute would keep the operator busy
+		<-second.C
 		return strings.Contains(o.ask("module list"), "hangs")
 	})
 	hangs := o.metric("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`)

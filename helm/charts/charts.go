@@ -59,10 +59,14 @@ type Module struct {
 	// Files is the checksum of the files that the values of the module come from. The chart is that of these: as
 	// it was used last, or as it is on disk, if Current allows that. Empty: as it is on disk.
 	Files string
-	// Current returns why a chart that was read now must not be used with the values of the module; nil
+	// Current returns why what is on disk now must not be used with the values of the module; nil
 	// if it may. Optional.
 	Current func() error
 }
+
+// ErrRefused is an error of Module.Current: the files on disk are of a version that was refused. The chart that was
+// used before may be used.
+var ErrRefused = errors.New("the files are not in force")
 
 // Shows names a path in Dir in a message.
 func (m Module) Shows(path string) string {
@@ -174,9 +178,8 @@ type versioned struct {
 func (m Module) key() string { return cmp.Or(m.Name, m.Dir) }
 
 // Load returns the chart of a module, the same pointer while no file of it changes. A chart that
-// cannot be loaded is read again each time, until its files change. For a version that was used
-// before it does not look at the disk: what is there now may belong to a version that was refused, or that values do not
-// come from yet (P8).
+// cannot be loaded is read again each time, until its files change. For files with which it was used
+// before, it is that of then (P8).
 //
 // The default values of a chart that is the module lack the module's own section and flag:
 // those values reach the chart merged and patched already, and a key that a hook removed
@@ -188,6 +191,11 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	used := c.used[m.key()]
 	c.mu.Unlock()
 	if used.chart != nil && used.files == m.Files && m.Files != "" && used.chart.module.Dir == m.Dir {
+		if m.Current != nil {
+			if err := m.Current(); err != nil && !errors.Is(err, ErrRefused) {
+				return nil, err
+			}
+		}
 		return used.chart, nil
 	}
 	fresh, err := load(m, known)

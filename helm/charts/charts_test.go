@@ -169,7 +169,8 @@ away: {enabled: false}
 	}
 }
 
-// P8: what is on disk is used for the version of the module that allows it, and for no other one.
+// P8: what is on disk is used for the files of the module that allow it, and for no others; of those that are refused
+// the chart is that of before.
 func TestChartOfVersion(t *testing.T) {
 	m := moduleOf(t, "m", "-- Chart.yaml --\napiVersion: v2\nname: m\nversion: 0.0.1\n")
 	refusal := errors.New("of another version")
@@ -194,11 +195,12 @@ func TestChartOfVersion(t *testing.T) {
 	expect(1, refuse, "", refusal)
 	expect(1, allow, "0.0.1", nil)
 	write(t, m, "Chart.yaml", "apiVersion: v2\nname: m\nversion: 0.0.22\n")
-	expect(1, refuse, "0.0.1", nil)
+	expect(1, refuse, "", refusal)
+	expect(1, func() error { return ErrRefused }, "0.0.1", nil)
 	expect(2, refuse, "", refusal)
 	expect(2, allow, "0.0.22", nil)
 	must(t, os.RemoveAll(m.Dir))
-	expect(2, refuse, "0.0.22", nil)
+	expect(2, func() error { return ErrRefused }, "0.0.22", nil)
 }
 
 // Module directories mounted from a ConfigMap consist of symbolic links.
