@@ -90,7 +90,7 @@ func TestDiskChangedSince(t *testing.T) {
 	expectAll(t, page, "<b>global hooks</b>: changed on disk since it was loaded")
 	expectAll(t, o.command("module", "list", "-o", "json"), "the module later in 020-later is new; the change takes effect at the next reload")
 	out, _, _ := h.plan(o.env)
-	expectAll(t, out, "files of web have changed on disk since they were loaded; this plan uses the new ones", "+  size: large", "global values have changed on disk")
+	expectAll(t, out, "files of web have changed on disk since they were loaded; this plan uses the new ones", "+  size: large", "files of global-hooks have changed on disk")
 	h.setConfig(map[string]string{"global": "any: text"})
 	h.awaitConfigMap("web", "size", "large")
 	if list := o.command("module", "list"); strings.Contains(list, "changed on disk") {
