@@ -175,7 +175,7 @@ func (c *config) inspect(keys ...string) {
 	news := slices.DeleteFunc(slices.Clone(c.warnings), func(text string) bool { return slices.Contains(before, text) })
 	if len(news) > 0 {
 		text := messages.Few(maxNamed, news)
-		c.log.Warn("the values may have mistakes", "err", text)
+		c.log.Warn("the values may have mistakes", "about", text) // no failure of which one of each kind is enough
 		c.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "ValuesWarning", Message: text})
 	}
 }

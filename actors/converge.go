@@ -55,6 +55,7 @@ type converge struct {
 	span         span       // of the start-up and the reload in progress
 	counts       discovery  // the last one that counts
 	steps        plan.Steps // of that
+	off          []string   // modules, and why, as they were logged
 	ready        bool       // the first converge is over
 	delayed      bool       // a delayedReload is on its way
 	// restarts counts since a reload has last ended without another one being asked for.
@@ -251,11 +252,14 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.Enabled, c.discoveredIn, c.counts = d.Enabled, t.Reload, d
 	steps := c.Steps()
 	c.purgesDecided(ctx, steps)
-	log, level := c.log, slog.LevelInfo
-	if reflect.DeepEqual(steps, c.steps) { // reloads are frequent where hooks cause them
+	log, level, off := c.log, slog.LevelInfo, c.listOff()
+	if reflect.DeepEqual(steps, c.steps) && slices.Equal(off, c.off) { // reloads are frequent where hooks cause them
 		level = slog.LevelDebug
 	}
-	c.steps = steps
+	c.steps, c.off = steps, off
+	if len(off) > 0 {
+		log = log.With("off", messages.Few(maxOff, off))
+	}
 	if len(gone)+len(steps.Keep)+len(steps.Held) > 0 {
 		log = log.With("removed", gone, "keep", steps.Keep, "held", steps.Held)
 	}
@@ -423,6 +427,19 @@ func (c *converge) suspensionChanged(ctx actor.Context, msg messages.SuspensionC
 	c.Suspended = msg.Names
 	_, reload := c.maintenanceChanged(ctx)
 	c.react(ctx, reload, resumed, messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"})
+}
+
+// maxOff is how many modules that are off a line of the log names.
+const maxOff = 10
+
+// listOff says which modules are off by the last discovery, and why (E16).
+func (c *converge) listOff() (list []string) {
+	for _, m := range c.Tree.Modules {
+		if !slices.Contains(c.Enabled, m.Name) {
+			list = append(list, m.Name+": "+c.why(c.Verdicts[m.Name], m))
+		}
+	}
+	return list
 }
 
 // why says which rule has enabled or disabled a module, and which hook (E16). plan does not know

@@ -346,6 +346,9 @@ func (s *source) attach(p *part) {
 	if s.batch == nil {
 		s.again()
 	}
+	if c := s.health.condition(); c.forbidden() { // the next attempt, which would tell, may be half a minute away
+		p.failed(c.err)
+	}
 }
 
 // detach removes a part; it gets nothing after detach has returned.

@@ -38,7 +38,6 @@ a script without its x bit
 	o.expect("WARN", "a file looks like a hook and is none", "030-watch/hooks/forgotten.sh is not executable")
 	o.ask("why watch", "problem: "+missing, "problem: 030-watch/enabled is not executable")
 	o.ask("module list", `module "dns" in `, "(and 1 more: addon-operator why watch)")
-	o.ask("hook list", "binding absent: waiting for absent.example.com")
 	_, page := get(o.public + "/")
 	expectAll(t, page, missing, "its files have 1 problem")
 	_, page = get("http://" + o.debug + "/")
