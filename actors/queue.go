@@ -161,7 +161,7 @@ func (q *queue) next(ctx actor.Context) {
 	ctx.Request(q.program.Owner(first.Owner), messages.ExecuteTask{Task: first})
 }
 
-// crowd is the number of triggers of one task from which on the status names its hook.
+// crowd is the number of triggers of one task above which the status names its hook.
 const crowd = 20
 
 // publish shows the queue on debug pages and to metrics.
@@ -186,8 +186,8 @@ func (q *queue) publish(ctx actor.Context) {
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
 
-// The line of a queue are its tasks that have not begun, in order. What is here decides what makes what needless (F9,
-// C15), so that queue.go only begins and ends tasks.
+// The line of a queue are its tasks that have not begun, in order. What follows decides what makes what needless (F9,
+// C15); what is above only begins and ends tasks.
 
 // add adds a task at the end, or as the one with this index. Of the triggers of a hook it makes one task (C41), of the
 // runs of a module one run: a run that waits already serves what has changed since (F9). The head does not count.
