@@ -45,6 +45,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.getSnapshots(ctx, msg)
 	case watchSynced:
 		m.watchSynced(ctx, msg.mon)
+	case watchAgain:
+		m.watchAgain(ctx, msg.mon)
 	case objectChanged:
 		m.objectChanged(ctx, msg)
 	case messages.SynchronizationEnded:
@@ -112,21 +114,43 @@ func (m *monitors) begin(
 // watchSynced is called when a watch is complete for the first time, and each time it is complete again: then runs that
 // wait for a permission or a kind can go on. It is also called when a request fails, or there is no such kind: then
 // runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be
-// read: its hook does not run, and no other hook waits (P5).
+// read: its hook does not run, no other hook waits, and it is looked at again later. Once it is complete, a hook that has
+// missed events gets a Synchronization of all its bindings (P5).
 func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 	switch {
 	case m.watches[mon.key] != mon || mon.phase == tooLarge:
 		return
 	case mon.watch.State().Phase == kube.TooLarge:
+		missed := mon.isFilled() // one that was not shown yet is deferred by its run
 		mon.watch.Stop()
 		mon.held = nil
 		mon.become(tooLarge)
-		mon.logs.Error("a binding is too large: its hook does not run until it is narrowed, or its module starts again",
-			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked())
+		mon.logs.Error("a binding is too large: its hook does not run; narrow the binding",
+			"owner", mon.key.Owner, "kind", mon.binding.Kind, "err", mon.blocked(), "again", tooLargePause)
+		m.program.SendLater(ctx, tooLargePause, watchAgain{mon})
+		if missed {
+			for _, w := range synchronizations(mon.hook) {
+				w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
+				m.synchronizeLater(ctx, messages.SynchronizeLater{Owner: mon.key.Owner, Hook: mon.hook, Work: w})
+			}
+		}
 	case mon.phase == filling && mon.watch.State().Whole():
 		mon.become(filled)
 	}
 	m.serve(ctx)
+}
+
+// watchAgain begins the watch of a binding that was too large once more.
+func (m *monitors) watchAgain(ctx actor.Context, mon *monitor) {
+	if m.watches[mon.key] != mon {
+		return // its module ended, or has started again
+	}
+	next, err := m.begin(ctx.Self(), mon.key, mon.hook, mon.binding)
+	if err != nil {
+		mon.logs.Error("bug: a watch that was right once cannot begin again", "err", err)
+		return
+	}
+	m.watches[mon.key] = next
 }
 
 // unwatch ends all that belongs to the hooks of an owner (G6.4). Runs that wait for snapshots are
@@ -299,6 +323,12 @@ type objectChanged struct {
 // watchSynced notifies monitors that the list of a binding is complete, or that the watch has failed.
 type watchSynced struct{ mon *monitor }
 
+// tooLargePause is until a binding that is too large is looked at again.
+const tooLargePause = 30 * time.Second
+
+// watchAgain is sent by a timer after tooLargePause.
+type watchAgain struct{ mon *monitor }
+
 // objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in
 // the queue of the binding, is held while a Synchronization runs, or is dropped because the next
 // Synchronization shows it.
@@ -380,7 +410,8 @@ func (m *monitors) synchronizationBegins(owner string, s messages.Synchronizatio
 
 // synchronizationEnded ends a Synchronization run. After a success each held event becomes a task, unless the run saw it
 // (C40). After a failure the events are dropped: the next run gets newer snapshots, which contain them. Both not while
-// another run shows the binding, or when the watch is another one than the run has shown: that counts its changes anew.
+// another run shows the binding, or when the watch is another one than the run has shown: that counts its changes from
+// the beginning.
 func (m *monitors) synchronizationEnded(ctx actor.Context, msg messages.SynchronizationEnded) {
 	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
 	for i, binding := range msg.Bindings {

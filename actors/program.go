@@ -326,9 +326,12 @@ func (p *program) NoticeFailure(log *slog.Logger, t messages.Task, a supervisor.
 	if about := t.About(); about != "" {
 		log = log.With("about", about)
 	}
+	_, purges := t.Work.(messages.PurgeRelease)
 	switch {
 	case !a.Final:
 		log.Error("task failed, will retry", "in", a.In)
+	case purges:
+		log.Error("task failed; the next reload of all modules tries it again")
 	case t.AllowFailure:
 		log.Warn("task failed; its failure is allowed")
 	default:

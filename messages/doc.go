@@ -69,6 +69,7 @@
 //
 //	objectChanged        kube              monitors
 //	watchSynced          kube              monitors
+//	watchAgain           timer             monitors
 //
 //	healDue              timer             healer
 //

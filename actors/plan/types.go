@@ -161,7 +161,7 @@ func (p Plan) Outcome() string {
 	switch {
 	case p.Refused != "":
 		return PlanRefused
-	case p.Summary["failing"] > 0: // before changes: nobody must go on with this plan
+	case p.Summary["failing"] > 0: // before changes: no one should continue with this plan
 		return PlanFailing
 	case p.Changes():
 		return PlanChanges

@@ -476,7 +476,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	out, _, _ := h.plan(o.env, ".")
 	expectAll(t, out, "ac", "not yet")
 	o = h.start(isolate)
-	o.expect("task failed; its failure is allowed", "PurgeRelease", "it is held back: the last run of module ac has not succeeded")
+	o.expect("task failed; the next reload of all modules tries it again", "PurgeRelease", "it is held back: the last run of module ac has not succeeded")
 	h.awaitRevisions("ab", "1:deployed")
 	same("while the new module fails,")
 	h.write("modules/010-ac/templates/all.yaml", template)
