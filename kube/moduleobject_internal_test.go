@@ -125,3 +125,39 @@ func TestDenialsOfModuleObjectsInARow(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// C17: a watch that joins one which is forbidden is told at once, and not with the next attempt.
+func TestJoinOfAForbiddenWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		served := newDiscoveryStub()
+		served.serve(ModuleGroup, []string{"v1alpha1"}, resource("modules", "module", "Module"))
+		client := &Client{log: testLog(t), watches: unwatched{}, kinds: &kinds{list: served.list}}
+		client.watcher = NewWatcher(client, testLog(t))
+		denied := apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
+		key := sourceKey{resource: moduleResource(), namespace: "n"}
+		s := client.watcher.newSource(key, &moduleAPI{lists: []error{denied}})
+		client.watcher.sources[key] = s
+		ctx, stop := context.WithCancel(t.Context())
+		s.holders, s.stop = 1, stop
+		join := func() <-chan error {
+			failed := make(chan error, 100)
+			spec := Spec{
+				APIVersion: moduleResource().GroupVersion().String(), Kind: "Module", Namespaces: []string{"n"},
+				Failed: func(err error) { failed <- err },
+			}
+			_, err := client.watcher.Watch(ctx, spec, nil, nil)
+			must(t, err)
+			return failed
+		}
+		join()
+		synctest.Wait()
+		go s.run(ctx)
+		time.Sleep(10 * time.Minute) // virtual: the attempts are half a minute apart
+		failed, began := join(), time.Now()
+		if err := <-failed; !apierrors.IsForbidden(err) || time.Since(began) > time.Second {
+			t.Errorf("told after %s: %v", time.Since(began), err)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
