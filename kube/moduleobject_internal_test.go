@@ -152,7 +152,7 @@ func TestJoinOfAForbiddenWatch(t *testing.T) {
 		join()
 		synctest.Wait()
 		go s.run(ctx)
-		time.Sleep(10 * time.Minute) // virtual: the attempts are half a minute apart
+		<-time.After(10 * time.Minute) // virtual: the attempts are half a minute apart
 		failed, began := join(), time.Now()
 		if err := <-failed; !apierrors.IsForbidden(err) || time.Since(began) > time.Second {
 			t.Errorf("told after %s: %v", time.Since(began), err)
