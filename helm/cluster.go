@@ -216,12 +216,16 @@ func (k *cluster) updateByKind(original, target kube.ResourceList, change func(o
 	for _, same := range byKind(target) {
 		results := make([]*kube.Result, len(same))
 		errs := make([]error, len(same))
+		// Helm may pass an object in both lists and writes to it what the cluster answers: all are compared before.
+		before := make([]kube.ResourceList, len(same))
+		for i, info := range same {
+			before[i] = original.Intersect(kube.ResourceList{info})
+		}
 		var group errgroup.Group
 		group.SetLimit(writeWidth)
 		for i, info := range same {
 			group.Go(func() error {
-				one := kube.ResourceList{info}
-				results[i], errs[i] = change(original.Intersect(one), one)
+				results[i], errs[i] = change(before[i], kube.ResourceList{info})
 				return nil
 			})
 		}
