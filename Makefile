@@ -195,13 +195,13 @@ race-libraries:
 	@[ -z '$(CC_FOUND)' ] || CGO_ENABLED=1 $(LOW) go list -race -export -test -deps $(RACING) >/dev/null # compiles, and links nothing
 
 # What repeats does so a few times in make test, and seldom under the race detector: here in full. make test
-# has 3 of the 20 kills of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer,
-# 250 of the 1000 ConfigMaps that are created across a crash, 20 of 100 random scripts, 1 of 5 seeds of each
-# lifecycle script, a third of the crashes of actors, and 32 of the 600 random steps of helm (make differential).
+# has 3 of the 20 kills of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer, 250 of the 1000 ConfigMaps
+# that are created across a crash, no hook that hangs for more than a minute, 20 of 100 random scripts, 1 of 5 seeds
+# of each lifecycle script, a third of the crashes of actors, and 32 of the 600 random steps of helm (make differential).
 .PHONY: test-full
 test-full: devcluster ## tests that repeat, in full
 	@$(call GO_TEST,./helm) -run TooLarge
-	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives|ThousandConfigMaps' -args -kills 20
+	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives|ThousandConfigMaps|HookThatHangs' -args -kills 20
 	$(call GO_TEST,./actors) -run 'Random|Interleavings|CrashOver' -args -sequences 100 -seeds 5 -crashes
 	$(call GO_TEST,./values) -args -thorough
 	echo "test-full: ok ($$SECONDS s)"

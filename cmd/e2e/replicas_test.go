@@ -23,7 +23,7 @@ import (
 const usualKills = 3
 
 // leaderKills is how often TestLeaderIsKilled kills. With more than usual, other tests here repeat as much as they can.
-var leaderKills = flag.Int("kills", usualKills, "kills of TestLeaderIsKilled, one of TestHealingOutlivesTheAPIServer more for each ten, and 1000 ConfigMaps across a crash; make test-full asks for 20")
+var leaderKills = flag.Int("kills", usualKills, "kills of TestLeaderIsKilled, one of TestHealingOutlivesTheAPIServer more for each ten, and 1000 ConfigMaps across a crash, and a hook that hangs for a minute; make test-full asks for 20")
 
 // Three replicas; the leader is killed again and again at random moments while events and
 // edits flow. No two of them act at the same time, the hook sees in the end what there

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Tests of this file begin early: see a_minute_test.go.
+// Parallel tests begin with the first one, and go on with the last, in the order of the names of their files. Those of
+// the files z_* take long, and so begin early.
 
 // Charts of others live as modules as they do with Helm, in one operator: each is installed, and its manifest
 // is that of Helm; a restart makes no revision; an edit makes one; a deleted object comes back; a module that is

@@ -9,24 +9,15 @@ import (
 	"time"
 )
 
-// Parallel tests begin with the first one, and go on with the last, in the order of the names of their files. The
-// only one that takes more than a minute is in this file, so that it does not begin when all others are done; others
-// that take long are in z_long_test.go.
-
-// A hook that hangs: from the first minute on it is reported everywhere, its time limit ends it with all that it has
-// started, and when memory runs out the kernel takes it before the operator. It inherits nothing that is only for the
-// operator. C23, C29.
-func TestHookThatHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes more than a minute")
-	}
-	h := newFixture(t, `
+// hangs starts an operator with a hook that runs until its time limit ends it, the first time.
+func hangs(t *testing.T, limit string) (*fixture, *operator) {
+	h := newFixture(t, strings.ReplaceAll(`
 -- modules/values.yaml --
 stuckEnabled: true
 -- modules/010-stuck/hooks/hang.sh --
 #!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then
-  echo '{"configVersion": "v1", "onStartup": 1, "settings": {"timeout": "75s"}}'
+  echo '{"configVersion": "v1", "onStartup": 1, "settings": {"timeout": "LIMIT"}}'
   exit
 fi
 [[ ! -e $OUT/once ]] || exit 0
@@ -34,19 +25,44 @@ fi
 env > "$OUT/environment"
 sleep 1000 "$@" & echo $! > "$OUT/child"
 wait
-`)
+`, "LIMIT", limit))
 	o := h.start("OTEL_EXPORTER_OTLP_HEADERS=authorization=secret", "OF_THE_OPERATOR=1", "GOMEMLIMIT=400MiB")
 	h.until("the child of the hook", func() bool { return h.read("out/child") != "" })
-	h.eventually("the oom_score_adj of what the hook has started", func() error {
-		got, err := os.ReadFile("/proc/" + strings.TrimSpace(h.read("out/child")) + "/oom_score_adj")
-		if err != nil || strings.TrimSpace(string(got)) != "1000" {
-			return fmt.Errorf("is %q, %w, want 1000", got, err)
-		}
-		return nil
-	})
+	return h, o
+}
+
+// A hook whose time limit is over ends, with all that it has started, and is tried again; when memory runs out the
+// kernel takes it before the operator. It inherits nothing that is only for the operator. C23, C29.
+func TestHookEndsAtItsTimeLimit(t *testing.T) {
+	h, o := hangs(t, "4s")
+	child := "/proc/" + strings.TrimSpace(h.read("out/child"))
+	got, err := os.ReadFile(child + "/oom_score_adj")
+	if err != nil || strings.TrimSpace(string(got)) != "1000" {
+		t.Errorf("the oom_score_adj of what the hook has started is %q, %v, want 1000", got, err)
+	}
 	if seen := h.read("out/environment"); strings.Contains(seen, "authorization") || !strings.Contains(seen, "OF_THE_OPERATOR=1") || !strings.Contains(seen, "VALUES_PATH=") {
 		t.Errorf("the environment of the hook:\n%s", seen)
 	}
+	o.expect("ERROR", "will retry", "hook 010-stuck/hooks/hang.sh: ended because it took longer than 4s (settings.timeout of the hook)")
+	o.ready()
+	h.eventually("the end of the child", func() error {
+		if _, err := os.Stat(child); err == nil {
+			return fmt.Errorf("it runs")
+		}
+		return nil
+	})
+	if got := o.metric("go_gc_gomemlimit_bytes"); got != "4.194304e+08" {
+		t.Errorf("GOMEMLIMIT does not count: %q", got)
+	}
+}
+
+// A hook that hangs is reported everywhere, from the first minute on (C29). It lasts longer than that, so make
+// test-full plays it; make test has hook_hangs.txtar of actors, in which the time is virtual.
+func TestHookThatHangs(t *testing.T) {
+	if *leaderKills == usualKills {
+		t.Skip("takes more than a minute: make test-full plays it")
+	}
+	h, o := hangs(t, "75s")
 	if out := o.ask("module list"); strings.Contains(out, "hangs") {
 		t.Errorf("it hangs from the beginning:\n%s", out)
 	}
@@ -70,18 +86,8 @@ wait
 	for page, told := range map[string]string{"/": "010-stuck/hooks/hang.sh hangs: it has been running for <time ", "/readyz?verbose": told} {
 		expectAll(t, o.body(page), told)
 	}
-	o.expect("ERROR", "will retry", "hook 010-stuck/hooks/hang.sh: ended because it took longer than 1m15s (settings.timeout of the hook)")
 	o.ready()
-	h.eventually("the end of the child", func() error {
-		if _, err := os.Stat("/proc/" + strings.TrimSpace(h.read("out/child"))); err == nil {
-			return fmt.Errorf("it runs")
-		}
-		return nil
-	})
 	if o.metric("addon_operator_hook_hanging_seconds") != "" {
 		t.Error("the metric stays though nothing hangs")
-	}
-	if got := o.metric("go_gc_gomemlimit_bytes"); got != "4.194304e+08" {
-		t.Errorf("GOMEMLIMIT does not count: %q", got)
 	}
 }
