@@ -194,15 +194,17 @@ oldest:
 race-libraries:
 	@[ -z '$(CC_FOUND)' ] || CGO_ENABLED=1 $(LOW) go list -race -export -test -deps $(RACING) >/dev/null # compiles, and links nothing
 
-# What repeats does so a few times in make test, and seldom under the race detector: here in full. make test
-# has 3 of the 20 kills of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer, 250 of the 1000 ConfigMaps
-# that are created across a crash, no hook that hangs for more than a minute, 20 of 100 random scripts, 1 of 5 seeds
-# of each lifecycle script, a third of the crashes of actors, and 32 of the 600 random steps of helm (make differential).
+# What loads the operator, and what repeats, is here in full. make test has none of the floods, bombs and crowds, 3 of the
+# 20 kills of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer, no hook that hangs for more than a minute,
+# 20 of 100 random scripts, each lifecycle script once and not under 5 more seeds, a third of the crashes of actors,
+# and 32 of the 600 random steps of helm (make differential).
+IN_FULL = LeaderIsKilled|HealingOutlives|$(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /^\tonlyInFull/ { print test }' cmd/e2e/*_test.go | paste -sd '|' -)
+
 .PHONY: test-full
-test-full: devcluster ## tests that repeat, in full
+test-full: devcluster ## tests that repeat or load the operator, in full
 	@$(call GO_TEST,./helm) -run TooLarge
-	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives|ThousandConfigMaps|HookThatHangs' -args -kills 20
-	$(call GO_TEST,./actors) -run 'Random|Interleavings|CrashOver' -args -sequences 100 -seeds 5 -crashes
+	$(call GO_TEST,./cmd/e2e) -run '$(IN_FULL)' -args -full
+	$(call GO_TEST,./actors) -run 'Random|Interleavings|CrashOver' -args -sequences 100 -full
 	$(call GO_TEST,./values) -args -thorough
 	echo "test-full: ok ($$SECONDS s)"
 

@@ -17,11 +17,11 @@ import (
 	"addon-operator/testkit"
 )
 
-// crashesFlag asks for all crashes: after each message, too, and of each operator.
-var crashesFlag = flag.Bool("crashes", false, "play all crashes of TestCrashOverEachMessage; make test-full does")
+// full asks for all crashes: after each message, too, and of each operator; and for interleavings.
+var full = flag.Bool("full", false, "play all crashes of TestCrashOverEachMessage, and TestInterleavings; make test-full does")
 
 // Design 2, 4: whatever message an actor crashes over, before it is handled or after, the next operator makes of
-// the cluster what this one would have made. Without -crashes, the operator that starts as the leader crashes over each
+// the cluster what this one would have made. Without -full, the operator that starts as the leader crashes over each
 // message that it gets; with -short, it is every third message.
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 		"keepAgain delayedReload " +
 		"modulesSeen objectsDue SuspensionChanged RequestReload")
 	handled := handledMessages(t)
-	if !*crashesFlag {
+	if !*full {
 		handled = everyThird(handled)
 	}
 	if raced {
@@ -43,7 +43,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	undisturbed := stage.Play(t, stage.Script, 0)
 	for _, message := range handled {
 		for _, when := range []string{"over", "after"} {
-			if !*crashesFlag && (when == "after" || slices.Contains(never, message)) {
+			if !*full && (when == "after" || slices.Contains(never, message)) {
 				continue
 			}
 			played := stage.Play(t, "respawn\ncrash * "+when+" "+message+"\n"+stage.Script, 0)

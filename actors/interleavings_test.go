@@ -8,6 +8,8 @@ import (
 
 // TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
 func TestInterleavings(t *testing.T) {
-	const seeds = 1 // make check plays 30
-	testkit.Interleave(t, "testdata/*.txtar", seeds)
+	if !*full {
+		t.Skip("make test-full plays it")
+	}
+	testkit.Interleave(t, "testdata/*.txtar", 5)
 }

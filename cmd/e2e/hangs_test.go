@@ -59,9 +59,7 @@ func TestHookEndsAtItsTimeLimit(t *testing.T) {
 // A hook that hangs is reported everywhere, from the first minute on (C29). It lasts longer than that, so make
 // test-full plays it; make test has hook_hangs.txtar of actors, in which the time is virtual.
 func TestHookThatHangs(t *testing.T) {
-	if *leaderKills == usualKills {
-		t.Skip("takes more than a minute: make test-full plays it")
-	}
+	onlyInFull(t)
 	h, o := hangs(t, "75s")
 	if out := o.ask("module list"); strings.Contains(out, "hangs") {
 		t.Errorf("it hangs from the beginning:\n%s", out)
