@@ -104,8 +104,8 @@ quick: format vet-changed ## in one or two minutes: format, vet of what changed,
 LONGEST := ./cmd/e2e ./examples ./helm ./actors ./kube ./hooks ./cmd/lint ./helm/health ./kube/apiserver ./testkit/devclustertest ./actors/scenario ./values
 
 # So many packages at a time, and tests of each, on two processors too: most of them wait for an API server, for hooks
-# or for a timer, and leave a processor idle.
-AT_A_TIME := -p 8 -parallel 8
+# or for a timer, and leave a processor idle. With more of them all wait longer, ask again, and so compute more.
+AT_A_TIME := -p 4 -parallel 8
 
 # make check runs a failed test once more, by itself, as most end-to-end tests of Kubernetes projects do: one
 # test of a thousand that depends on the load of the machine must not hide what the others say. It
@@ -197,15 +197,18 @@ race-libraries:
 # What loads the operator, and what repeats, is here in full. make test has none of the floods, bombs and crowds, 3 of the
 # 20 kills of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer, no hook that hangs for more than a minute,
 # 20 of 100 random scripts, each lifecycle script once and not under 5 more seeds, a third of the crashes of actors,
-# and 32 of the 600 random steps of helm (make differential).
+# 32 of the 600 random steps of helm (make differential), and of the tests of the test cluster only those of what others
+# share.
 IN_FULL = LeaderIsKilled|HealingOutlives|$(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /^\tonlyInFull/ { print test }' cmd/e2e/*_test.go | paste -sd '|' -)
 
 .PHONY: test-full
-test-full: devcluster ## tests that repeat or load the operator, in full
+test-full: devcluster oldest ## tests that repeat or load the operator, in full
 	@$(call GO_TEST,./helm) -run TooLarge
 	$(call GO_TEST,./cmd/e2e) -run '$(IN_FULL)' -args -full
 	$(call GO_TEST,./actors) -run 'Random|Interleavings|CrashOver' -args -sequences 100 -full
 	$(call GO_TEST,./values) -args -thorough
+	$(call GO_TEST,./testkit/devclustertest) -args -full
+	KUBERNETES='$(firstword $(OLDER))' $(call GO_TEST,./testkit/devclustertest) -args -full
 	echo "test-full: ok ($$SECONDS s)"
 
 .PHONY: differential

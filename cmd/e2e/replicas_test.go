@@ -34,10 +34,7 @@ func onlyInFull(t *testing.T) {
 // edits flow. No two of them act at the same time, the hook sees in the end what there
 // is, and the release is of the last values. Issue 8, "Proof"; L1, L4, L5.
 func TestLeaderIsKilled(t *testing.T) {
-	kills := 3
-	if *full {
-		kills = 20
-	}
+	kills := map[bool]int{false: 3, true: 20}[*full]
 	h := newFixture(t, "replicas")
 	r := startReplicas(h, 3, hasty...)
 	r.awaitConverged()
