@@ -24,6 +24,7 @@ import (
 // that neither package imports the other.
 type Watcher interface {
 	WatchKinds(ctx context.Context) (unchanged func(since time.Time) bool)
+	RecentKinds() (at time.Time, groups []*metav1.APIGroup, lists []*metav1.APIResourceList)
 }
 
 // Presence keeps which objects of releases exist. Package kube implements it, and
@@ -73,7 +74,7 @@ type News struct {
 func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
 	o := c.root.options
 	if o.Watcher != nil {
-		c.root.kinds.Watch(o.Watcher.WatchKinds(ctx))
+		c.root.kinds.Watch(o.Watcher.WatchKinds(ctx), o.Watcher.RecentKinds)
 	}
 	if o.Presence == nil {
 		return func([]Object) {}

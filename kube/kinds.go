@@ -52,6 +52,9 @@ type kinds struct {
 	// right one. A kind is in it once for each version.
 	known  []kind
 	failed map[schema.GroupVersion]error // groups whose server did not answer
+	// Of the last answer, if it was complete, for RecentKinds.
+	groups []*metav1.APIGroup
+	lists  []*metav1.APIResourceList
 }
 
 // resolve finds the kind; an empty apiVersion means the preferred version.
@@ -89,12 +92,13 @@ func (k *kinds) refresh(ctx context.Context) error {
 // discover replaces what is known. After an error that stays, and is good for all kinds in it. Called with the lock, as
 // what follows.
 func (k *kinds) discover(ctx context.Context) error {
-	lists, failed, err := k.ask(ctx)
+	begin := time.Now()
+	groups, lists, failed, err := k.ask(ctx)
 	if err != nil {
 		return err
 	}
-	k.known, k.failed, k.fetched = nil, failed, time.Now()
-	for _, list := range lists {
+	k.known, k.failed, k.fetched, k.groups, k.lists = nil, failed, begin, groups, lists
+	for _, list := range preferredFirst(groups, lists) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue // a server that cannot spell its own group serves nothing that can be requested
@@ -111,14 +115,27 @@ func (k *kinds) discover(ctx context.Context) error {
 	return nil
 }
 
-// ask returns what discovery lists, in order, and the groups whose server does not answer.
-func (k *kinds) ask(ctx context.Context) (_ []*metav1.APIResourceList, failed map[schema.GroupVersion]error, _ error) {
-	groups, all, err := k.list(ctx)
+// ask returns what discovery lists, and the groups whose server does not answer.
+func (k *kinds) ask(ctx context.Context) (groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error, err error) {
+	groups, lists, err = k.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
-		return nil, nil, fmt.Errorf("discover the kinds of the API server: %w", err)
+		return nil, nil, nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
-	return preferredFirst(groups, all), failed, nil
+	return groups, lists, failed, nil
+}
+
+// RecentKinds gives away the last discovery, if it is younger than a second and complete: when it was made, and what it
+// has listed. Otherwise, and the next time, at is zero. Helm needs the same at the start, a moment after the hooks.
+func (c *Client) RecentKinds() (at time.Time, groups []*metav1.APIGroup, lists []*metav1.APIResourceList) {
+	c.kinds.mu.Lock()
+	defer c.kinds.mu.Unlock()
+	k := c.kinds
+	if k.groups != nil && len(k.failed) == 0 && time.Since(k.fetched) < discoveryInterval {
+		at, groups, lists = k.fetched, k.groups, k.lists
+	}
+	k.groups, k.lists = nil, nil
+	return at, groups, lists
 }
 
 // preferredFirst orders the lists of resources by group, and within it by preference.
@@ -259,11 +276,11 @@ func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 	if err != nil {
 		return d, fmt.Errorf("read the version of the API server: %w", err)
 	}
-	lists, failed, err := c.kinds.ask(ctx)
+	groups, lists, failed, err := c.kinds.ask(ctx)
 	if err != nil {
 		return d, err
 	}
-	d.Kinds = lists
+	d.Kinds = preferredFirst(groups, lists)
 	d.Away = slices.SortedFunc(maps.Keys(failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
 	return d, nil
 }

@@ -53,6 +53,34 @@ func newDiscoveryStub() *discoveryStub {
 	return d
 }
 
+// Another client gets a discovery once, and only a young and complete one.
+func TestRecentKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stub := newDiscoveryStub()
+		c := &Client{kinds: &kinds{list: stub.list}}
+		given := func() bool {
+			at, groups, lists := c.RecentKinds()
+			return !at.IsZero() && len(groups) == len(stub.groups) && len(lists) == len(stub.lists)
+		}
+		want := func(when string, want bool) {
+			t.Helper()
+			if got := given(); got != want {
+				t.Errorf("%s: given %t", when, got)
+			}
+		}
+		want("before all", false)
+		must(t, c.kinds.refresh(t.Context()))
+		want("at once", true)
+		want("once more", false)
+		must(t, c.kinds.refresh(t.Context()))
+		time.Sleep(discoveryInterval)
+		want("later", false)
+		stub.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "away", Version: "v1"}: errors.New("away")}}
+		must(t, c.kinds.refresh(t.Context()))
+		want("of a part", false)
+	})
+}
+
 // C15: how hooks may name a kind.
 func TestResolveKinds(t *testing.T) {
 	k := &kinds{list: newDiscoveryStub().list}

@@ -37,8 +37,9 @@ const (
 type Server struct {
 	client    *discovery.DiscoveryClient
 	unchanged func(since time.Time) bool // nil: the kinds are not watched
-	last      atomic.Pointer[answer]     // empty: not asked yet
-	forgotten atomic.Bool                // the next call of Capabilities asks
+	recent    func() (time.Time, []*metav1.APIGroup, []*metav1.APIResourceList)
+	last      atomic.Pointer[answer] // empty: not asked yet
+	forgotten atomic.Bool            // the next call of Capabilities asks
 
 	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer
 }
@@ -65,10 +66,10 @@ func New(cfg *rest.Config) (*Server, error) {
 }
 
 // Watch makes the answers of unchanged take the place of requests: it reports whether no definition
-// of a kind has changed since a time, as far as its watches are connected. It is called before all
-// other methods.
-func (s *Server) Watch(unchanged func(since time.Time) bool) {
-	s.unchanged = unchanged
+// of a kind has changed since a time, as far as its watches are connected. recent has what another client has asked
+// for a moment ago, and when; its time is zero if there is no such answer. It is called before all other methods.
+func (s *Server) Watch(unchanged func(since time.Time) bool, recent func() (time.Time, []*metav1.APIGroup, []*metav1.APIResourceList)) {
+	s.unchanged, s.recent = unchanged, recent
 }
 
 // Capabilities returns what templates see as .Capabilities, and which APIs did not answer then: whether one of their
@@ -106,8 +107,8 @@ func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
 	if enough(before) {
 		return before, nil
 	}
-	s.forgotten.Store(false)
-	fresh, err := s.read(before)
+	forgotten := s.forgotten.Swap(false)
+	fresh, err := s.read(before, missed || forgotten)
 	if err != nil {
 		s.forgotten.Store(true)
 		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
@@ -117,8 +118,8 @@ func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
 	return fresh, nil
 }
 
-// read reads version and kinds. That some APIs do not answer is no error.
-func (s *Server) read(before *answer) (*answer, error) {
+// read reads version and kinds; with changed, kinds may have appeared this moment. That some APIs do not answer is no error.
+func (s *Server) read(before *answer, changed bool) (*answer, error) {
 	now := &answer{
 		at: time.Now(), mappings: map[schema.GroupVersionKind]*meta.RESTMapping{},
 		listed: map[schema.GroupVersion]bool{}, away: map[schema.GroupVersion]error{},
@@ -127,7 +128,7 @@ func (s *Server) read(before *answer) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups, lists, err := discovery.ServerGroupsAndResources(s.client)
+	groups, lists, err := s.list(now, changed || !before.at.IsZero())
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && !partial {
 		return nil, err
@@ -157,6 +158,17 @@ func (s *Server) read(before *answer) (*answer, error) {
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
 	return now, nil
+}
+
+// list lists the kinds. At the start, the answer that another client has received a moment ago is as good.
+func (s *Server) list(now *answer, again bool) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	if !again && s.recent != nil {
+		if at, groups, lists := s.recent(); !at.IsZero() && s.unchanged(at) {
+			now.at = at
+			return groups, lists, nil
+		}
+	}
+	return discovery.ServerGroupsAndResources(s.client)
 }
 
 // add adds a resource, if it is no subresource.

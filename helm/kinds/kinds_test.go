@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // H11: capabilities are asked for again when a definition changes. Modules that start
@@ -42,7 +44,7 @@ func TestCapabilities(t *testing.T) {
 	want("without watches", 0, false)
 	s.age(2 * blindAge)
 	want("later", 1, false)
-	s.Watch(func(time.Time) bool { return !changed.Load() })
+	s.Watch(func(time.Time) bool { return !changed.Load() }, nil)
 	s.age(2 * blindAge)
 	want("with watches", 0, false)
 	api.become("", http.StatusOK)
@@ -52,6 +54,38 @@ func TestCapabilities(t *testing.T) {
 	s.Forget()
 	if _, _, err := s.Capabilities(); err == nil {
 		t.Error("a server that is away is no error")
+	}
+}
+
+// What hooks have asked for a moment ago is good for the first call, unless a definition has changed since.
+func TestRecentKinds(t *testing.T) {
+	api := &aggregator{state: "gone", registered: http.StatusNotFound}
+	lists := []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}}}}
+	for name, c := range map[string]struct {
+		at             time.Time
+		changed, asked bool
+	}{
+		"recent":           {at: time.Now()},
+		"none":             {asked: true},
+		"before a change":  {at: time.Now(), changed: true, asked: true},
+		"after a new kind": {at: time.Now(), asked: true},
+	} {
+		s, before := api.server(t), api.lists.Load()
+		s.Watch(func(time.Time) bool { return !c.changed }, func() (time.Time, []*metav1.APIGroup, []*metav1.APIResourceList) {
+			return c.at, nil, lists
+		})
+		if name == "after a new kind" {
+			s.Forget()
+		}
+		if _, _, err := s.Capabilities(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if asked := api.lists.Load() > before; asked != c.asked {
+			t.Errorf("%s: the API server is asked: %t", name, asked)
+		}
+		if _, err := s.Mapping(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}); err != nil && !c.asked {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
