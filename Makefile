@@ -11,7 +11,7 @@ SHELL       := bash
 
 # What a command line may say differently: make test PACKAGES=./values
 PACKAGES  ?= ./...
-BENCH     ?= .
+BENCH     ?= Older
 BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
 SOAK_TIME ?= 10m
@@ -308,9 +308,25 @@ fuzz-hooks: PACKAGES = ./hooks ./values ./kube/objectpatch
 fuzz-hooks: FUZZ = ^Fuzz(ParseConfig|ParseMetrics|Patch|ParseObjectPatches)$$
 fuzz-hooks: fuzz ## what hooks write: configuration, values patches, object patches, metrics
 
+# By default the program is compared with that of an older commit, the last release, in one run: only ratios of one run
+# mean something. Run it on a quiet machine, before and after a change of what the operator does at a start or a reload.
+SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+
 .PHONY: bench
-bench: ## benchmarks: BENCH=pattern BENCHTIME=1s COUNT=1 PACKAGES=./...
-	@go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -count '$(COUNT)' -benchmem $(PACKAGES)
+bench: devcluster ## ratios to the program of SINCE=COMMIT, in five minutes; or other benchmarks: BENCH=pattern BENCHTIME=1s COUNT=1 PACKAGES=./...
+	@flags='-benchtime $(BENCHTIME) -count $(COUNT) -benchmem $(PACKAGES)'
+	if [ '$(BENCH)' = Older ]; then
+	  flags='-benchtime 1x ./cmd/e2e'
+	  commit=$$(git rev-parse --verify --short '$(SINCE)^{commit}') || { echo "make bench: SINCE=COMMIT says which program to compare with" >&2; exit 2; }
+	  export OLDER_PROGRAM='$(CURDIR)/bin/older-'$$commit
+	  if [ ! -x "$$OLDER_PROGRAM" ]; then
+	    dir=$$(mktemp -d)
+	    trap 'rm -rf "$$dir"' EXIT
+	    git archive "$$commit" | tar -x -C "$$dir"
+	    go build -C "$$dir" -o "$$OLDER_PROGRAM" ./cmd/addon-operator
+	  fi
+	fi
+	go test -run '^$$' -bench '$(BENCH)' -timeout 30m $$flags
 
 ##@ Release
 

@@ -30,9 +30,9 @@ supervisor 702
 testkit 3827 // faults of release records
 values 3404 // one list of names of secrets
 go: 43668 // 32
-scripts: 1109
+scripts: 1122
 web: 314
-tests: 42873 // 32
+tests: 42990 // 32
 txtar: 15088 // 32: scripts of the guards
 `
 
