@@ -115,7 +115,7 @@ GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname $(if $(RESULTS),--jsonfil
 ALL_PACKAGES = $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 
 .PHONY: test
-test: format devcluster ## proves the product: all tests, on a real API server; one package by PACKAGES=./values
+test: format devcluster ## proves the product: the tests, on a real API server; one package by PACKAGES=./values
 	@output=$$(mktemp)
 	go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) . >"$$output" 2>&1 & # it links alone for seconds
 	cluster=$$! code=0

@@ -26,10 +26,10 @@ var full = flag.Bool("full", false, "play all crashes of TestCrashOverEachMessag
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, runs that come before their hooks are loaded,
-	// and what the random model kills in (TestRandom).
+	// bindings that are too large, and what the random model kills in (TestRandom).
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown getHooks RetryNow " +
 		"SynchronizeLater leaveDue " +
-		"keepAgain delayedReload " +
+		"keepAgain delayedReload watchAgain " +
 		"modulesSeen objectsDue SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*full {

@@ -12,8 +12,8 @@ func TestLifecycle(t *testing.T) { testkit.Lifecycle(t, "testdata/*.txtar") }
 
 // TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
 func TestInterleavings(t *testing.T) {
-	if !*full {
-		t.Skip("make test-full plays it")
+	if !*full && !raced {
+		t.Skip("make test-full plays it, and with one seed make test-race")
 	}
-	testkit.Interleave(t, "testdata/*.txtar", 5)
+	testkit.Interleave(t, "testdata/*.txtar", map[bool]uint64{false: 1, true: 5}[*full])
 }

@@ -52,7 +52,13 @@ type kinds struct {
 	// right one. A kind is in it once for each version.
 	known  []kind
 	failed map[schema.GroupVersion]error // groups whose server did not answer
-	// Of the last answer, if it was complete, for RecentKinds.
+	recent recentKinds
+}
+
+// recentKinds is the last answer, until RecentKinds has been called.
+type recentKinds struct {
+	given  bool
+	at     time.Time // when it was requested
 	groups []*metav1.APIGroup
 	lists  []*metav1.APIResourceList
 }
@@ -97,7 +103,10 @@ func (k *kinds) discover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.known, k.failed, k.fetched, k.groups, k.lists = nil, failed, begin, groups, lists
+	k.known, k.failed, k.fetched = nil, failed, time.Now()
+	if !k.recent.given {
+		k.recent.at, k.recent.groups, k.recent.lists = begin, groups, lists
+	}
 	for _, list := range preferredFirst(groups, lists) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -126,16 +135,16 @@ func (k *kinds) ask(ctx context.Context) (groups []*metav1.APIGroup, lists []*me
 }
 
 // RecentKinds gives away the last discovery, if it is younger than a second and complete: when it was made, and what it
-// has listed. Otherwise, and the next time, at is zero. Helm needs the same at the start, a moment after the hooks.
+// has listed. Otherwise, and each further time, at is zero. Helm needs the same at the start, a moment after the hooks.
 func (c *Client) RecentKinds() (at time.Time, groups []*metav1.APIGroup, lists []*metav1.APIResourceList) {
 	c.kinds.mu.Lock()
 	defer c.kinds.mu.Unlock()
-	k := c.kinds
-	if k.groups != nil && len(k.failed) == 0 && time.Since(k.fetched) < discoveryInterval {
-		at, groups, lists = k.fetched, k.groups, k.lists
+	r := c.kinds.recent
+	c.kinds.recent = recentKinds{given: true}
+	if len(c.kinds.failed) > 0 || time.Since(r.at) >= discoveryInterval {
+		return at, nil, nil
 	}
-	k.groups, k.lists = nil, nil
-	return at, groups, lists
+	return r.at, r.groups, r.lists
 }
 
 // preferredFirst orders the lists of resources by group, and within it by preference.

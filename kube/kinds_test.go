@@ -55,30 +55,37 @@ func newDiscoveryStub() *discoveryStub {
 
 // Another client gets a discovery once, and only a young and complete one.
 func TestRecentKinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stub := newDiscoveryStub()
-		c := &Client{kinds: &kinds{list: stub.list}}
-		given := func() bool {
-			at, groups, lists := c.RecentKinds()
-			return !at.IsZero() && len(groups) == len(stub.groups) && len(lists) == len(stub.lists)
-		}
-		want := func(when string, want bool) {
-			t.Helper()
-			if got := given(); got != want {
-				t.Errorf("%s: given %t", when, got)
-			}
-		}
-		want("before all", false)
-		must(t, c.kinds.refresh(t.Context()))
-		want("at once", true)
-		want("once more", false)
-		must(t, c.kinds.refresh(t.Context()))
-		time.Sleep(discoveryInterval)
-		want("later", false)
-		stub.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "away", Version: "v1"}: errors.New("away")}}
-		must(t, c.kinds.refresh(t.Context()))
-		want("of a part", false)
-	})
+	away := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "away", Version: "v1"}: errors.New("away")}}
+	for name, c := range map[string]struct {
+		age          time.Duration
+		err          error
+		asked, given bool
+	}{
+		"before all": {},
+		"at once":    {asked: true, given: true},
+		"later":      {asked: true, age: discoveryInterval},
+		"of a part":  {asked: true, err: away},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stub := newDiscoveryStub()
+				stub.err = c.err
+				client := &Client{kinds: &kinds{list: stub.list}}
+				if c.asked {
+					must(t, client.kinds.refresh(t.Context()))
+				}
+				time.Sleep(c.age)
+				at, groups, lists := client.RecentKinds()
+				if at.IsZero() == c.given || c.given && (len(groups) != len(stub.groups) || len(lists) != len(stub.lists)) {
+					t.Errorf("%v: %d groups, %d lists", at, len(groups), len(lists))
+				}
+				must(t, client.kinds.refresh(t.Context()))
+				if at, _, _ := client.RecentKinds(); !at.IsZero() {
+					t.Error("it is given twice")
+				}
+			})
+		})
+	}
 }
 
 // C15: how hooks may name a kind.

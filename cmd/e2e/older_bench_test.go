@@ -31,7 +31,7 @@ func BenchmarkOlder(b *testing.B) {
 	for i := range both {
 		both[i] = &comparison{b: b, cluster: cluster, rows: map[string][]float64{}}
 	}
-	both[0].within = []string{"sh", "-c", "exec " + older + " start"} // the program that follows is $0
+	both[0].within = []string{"sh", "-c", "exec '" + older + "' start"} // the program that follows is $0
 	for round := range rounds {
 		both[round%2].play()
 		both[1-round%2].play()
@@ -101,6 +101,9 @@ func (c *comparison) play() {
 	}
 	// measure adds what the operator needs until it has converged.
 	measure := func(row string, act func()) {
+		for len(converged) > 0 { // of more reloads than one
+			<-converged
+		}
 		before, same, began := usage{}, o, time.Now()
 		if same != nil && same.running() {
 			before = usageOf(c.b, same.cmd.Process.Pid)
