@@ -425,8 +425,9 @@ func (s *soak) wrongRecords(*operator) (wrong []string) {
 		wrong = append(wrong, "the last revision of release "+line)
 	}
 	for name, n := range count {
-		if n > 10 { // HELM_HISTORY_MAX
-			wrong = append(wrong, fmt.Sprintf("release %s has %d revisions, want at most 10", name, n))
+		// HELM_HISTORY_MAX, and two: a record whose deletion fails stays until the next revision, which may be after the end.
+		if n > 10+2 {
+			wrong = append(wrong, fmt.Sprintf("release %s has %d revisions, want at most 12", name, n))
 		}
 	}
 	return wrong
