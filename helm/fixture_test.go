@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/release"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -214,7 +215,8 @@ func (f *fixture) kubeconfig(user string) string {
 	return path
 }
 
-// grant lets a user do what the rules say, in the whole cluster.
+// grant lets a user do what the rules say, in the whole cluster. It waits until the API server knows that, which it does a
+// moment later.
 func (f *fixture) grant(user string, rules ...rbacv1.PolicyRule) {
 	f.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
@@ -227,6 +229,15 @@ func (f *fixture) grant(user string, rules ...rbacv1.PolicyRule) {
 	f.Cleanup(func() {
 		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), user, metav1.DeleteOptions{})
 		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), user, metav1.DeleteOptions{})
+	})
+	last := rules[len(rules)-1]
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Group: last.APIGroups[0], Resource: last.Resources[0], Verb: last.Verbs[0],
+	}}}
+	f.eventually(func() bool {
+		answer, err := f.kube.AuthorizationV1().SubjectAccessReviews().Create(f.Context(), review, metav1.CreateOptions{})
+		must(f, err)
+		return answer.Status.Allowed
 	})
 }
 
