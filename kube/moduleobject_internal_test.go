@@ -126,7 +126,7 @@ func TestDenialsOfModuleObjectsInARow(t *testing.T) {
 	})
 }
 
-// C17: a watch that joins one which is forbidden is told at once, and not with the next attempt.
+// C17: a watch that joins a forbidden one learns of it at once, not at the next attempt.
 func TestJoinOfAForbiddenWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := newDiscoveryStub()
