@@ -317,7 +317,8 @@ bench: devcluster ## ratios to the program of SINCE=COMMIT, in five minutes; or 
 	@flags='-benchtime $(BENCHTIME) -count $(COUNT) -benchmem $(PACKAGES)'
 	if [ '$(BENCH)' = Older ]; then
 	  flags='-benchtime 1x ./cmd/e2e'
-	  commit=$$(git rev-parse --verify --short '$(SINCE)^{commit}') || { echo "make bench: SINCE=COMMIT says which program to compare with" >&2; exit 2; }
+	  commit=$$(git rev-parse --verify --quiet --short '$(SINCE)^{commit}') ||
+	    { echo "make bench: SINCE='$(SINCE)' is no commit here; name the one to compare with, as SINCE=HEAD~1; without SINCE it is the last tag" >&2; exit 2; }
 	  export OLDER_PROGRAM='$(CURDIR)/bin/older-'$$commit
 	  if [ ! -x "$$OLDER_PROGRAM" ]; then
 	    dir=$$(mktemp -d)
