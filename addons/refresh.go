@@ -178,11 +178,17 @@ func (r *refresh) module(old *Module, m Module) {
 		t.add(same)
 		return
 	}
-	fresh, one := m, Tree{}
-	err := stable(files, func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
+	fresh, one, readErr := m, Tree{}, error(nil)
+	again := func() contents {
+		if r.first && readErr == nil {
+			return files // whoever goes on with the tree compares it with the files before a module runs
+		}
+		return look(m.Dir, files)
+	}
+	err := stable(files, again, func(read contents) error {
 		one = Tree{dirs: t.dirs, common: t.common}
-		fresh, err = readAgain(&one, m, read, old)
-		return err
+		fresh, readErr = readAgain(&one, m, read, old)
+		return readErr
 	})
 	if err == nil || r.first {
 		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)

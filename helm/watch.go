@@ -82,7 +82,7 @@ func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Ob
 	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
 		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
 	}
-	follower := health.NewFollower(c.root.dynamic, func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+	follower := health.NewFollower(c.root.dynamic, managedByHelm, func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 		news.Health(named(kind, name), h)
 	})
 	go follower.Run(ctx)

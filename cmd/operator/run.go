@@ -293,12 +293,19 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}, nil
 }
 
-// watchDisk is the Disk of actors.World; nil when the directories are not watched.
+// watchDisk is the Disk of actors.World; nil when the directories are not watched. It begins a moment after the start,
+// which has just read all files: a second look at them at once would only make the first hook later.
 func watchDisk(c *cli.Config) func(context.Context, func()) {
 	if !c.WatchModules {
 		return nil
 	}
-	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, addons.Seldom, notify) }
+	return func(ctx context.Context, notify func()) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+			addons.Watch(ctx, c.Dirs, addons.Seldom, notify)
+		}
+	}
 }
 
 // patchTimeout is for one request of what hooks write to KUBERNETES_PATCH_PATH. The run of the hook waits for it, and

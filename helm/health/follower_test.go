@@ -43,7 +43,7 @@ func newLab(t *testing.T, as string) *lab {
 	config := rest.CopyConfig(cluster.RESTConfig())
 	config.Impersonate.UserName = as
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, l.requests} })
-	l.follower = health.NewFollower(dynamic.NewForConfigOrDie(config), func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+	l.follower = health.NewFollower(dynamic.NewForConfigOrDie(config), "app.kubernetes.io/managed-by=Helm", func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.known[kind.Kind+" "+name.Name] = h
@@ -168,6 +168,24 @@ func TestFollower(t *testing.T) {
 	l.changed(deployments(), other) // nothing new
 	if n := l.requests.Load() - before; n != 0 {
 		t.Errorf("%d requests for what is gone", n)
+	}
+}
+
+// Many new objects of a kind cost one request, or a few: the first may be read before the others are named.
+func TestFollowerListsTheMany(t *testing.T) {
+	l := newLab(t, "")
+	var many []*unstructured.Unstructured
+	for i := range 30 {
+		many = append(many, l.create(deployments(), fmt.Sprintf("web-%d", i), deployment))
+	}
+	for _, o := range many {
+		l.changed(deployments(), o)
+	}
+	for _, o := range many {
+		l.eventually("Deployment "+o.GetName(), health.InProgress)
+	}
+	if n := l.requests.Load(); n > 5 {
+		t.Errorf("%d requests", n)
 	}
 }
 

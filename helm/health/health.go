@@ -102,6 +102,11 @@ func HasStatus(kind schema.GroupKind) bool {
 
 const (
 	workers = 4
+	// firstPause is before the first read of an object. A watch that begins names many at once: listFrom or more of one
+	// kind in one namespace are listed together.
+	firstPause = 20 * time.Millisecond
+	listFrom   = 4
+	listPage   = 100
 	// readPause is between two reads of one object.
 	readPause = time.Second
 	// retryPause is how long after a failed read the next one comes.
@@ -112,16 +117,25 @@ const (
 // and report. It is safe for concurrent use.
 type Follower struct {
 	client dynamic.Interface
+	labels string
 	report func(schema.GroupKind, types.NamespacedName, Health)
 	queue  workqueue.TypedDelayingInterface[object]
 
 	mu      sync.Mutex
 	objects map[object]*followed
+	// unread has, by kind and namespace, those that wait for their first read since they were written.
+	unread map[object]map[object]*followed
 }
 
 type object struct {
 	schema.GroupKind
 	types.NamespacedName
+}
+
+// alike stands for all objects of the kind in the namespace.
+func (o object) alike() object {
+	o.Name = ""
+	return o
 }
 
 // followed is one object. Whoever finds it changed since a read began makes a new one, so that the read does not count.
@@ -132,10 +146,14 @@ type followed struct {
 	next    time.Time // it is not read again before
 }
 
-// NewFollower makes a follower that reads nothing until Run. report is called when the health of an object has changed,
-// and for the first one that is known. It must return at once, and must not call the Follower, whose lock is held.
-func NewFollower(client dynamic.Interface, report func(schema.GroupKind, types.NamespacedName, Health)) *Follower {
-	return &Follower{client: client, report: report, queue: workqueue.NewTypedDelayingQueue[object](), objects: map[object]*followed{}}
+// NewFollower makes a follower that reads nothing until Run. labels select objects, and those that Changed names are
+// among them. report is called when the health of an object has changed, and for the first one that is known. It must
+// return at once, and must not call the Follower, whose lock is held.
+func NewFollower(client dynamic.Interface, labels string, report func(schema.GroupKind, types.NamespacedName, Health)) *Follower {
+	return &Follower{
+		client: client, labels: labels, report: report, queue: workqueue.NewTypedDelayingQueue[object](),
+		objects: map[object]*followed{}, unread: map[object]map[object]*followed{},
+	}
 }
 
 // Run reads what Changed names, until ctx ends.
@@ -167,7 +185,7 @@ func (f *Follower) Changed(m *meta.RESTMapping, live *metav1.PartialObjectMetada
 		old.mapping = m // the kind may be served in another version than before
 		return          // as it is after each new list of a watch
 	}
-	now := &followed{mapping: m}
+	now := &followed{mapping: m, next: time.Now().Add(firstPause)}
 	if old != nil {
 		now.known, now.next = old.known, old.next
 	}
@@ -180,7 +198,19 @@ func (f *Follower) Changed(m *meta.RESTMapping, live *metav1.PartialObjectMetada
 		f.learn(o, now, health)
 		return
 	}
-	f.queue.AddAfter(o, time.Until(now.next))
+	f.enqueue(o, now)
+}
+
+// enqueue has an object read. The caller holds the lock.
+func (f *Follower) enqueue(o object, of *followed) {
+	if of.known == nil {
+		alike := o.alike()
+		if f.unread[alike] == nil {
+			f.unread[alike] = map[object]*followed{}
+		}
+		f.unread[alike][o] = of
+	}
+	f.queue.AddAfter(o, time.Until(of.next))
 }
 
 // Again notifies the follower that an object was just written: its assessment may be out of date, so it is read
@@ -196,8 +226,9 @@ func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 	case !HasStatus(kind):
 		f.report(kind, name, *old.known)
 	default:
-		f.objects[o] = &followed{mapping: old.mapping, next: old.next}
-		f.queue.AddAfter(o, time.Until(old.next))
+		now := &followed{mapping: old.mapping, next: old.next}
+		f.objects[o] = now
+		f.enqueue(o, now)
 	}
 }
 
@@ -205,7 +236,9 @@ func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 func (f *Follower) Gone(kind schema.GroupKind, name types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.objects, object{kind, name})
+	o := object{kind, name}
+	delete(f.objects, o)
+	delete(f.unread[o.alike()], o)
 }
 
 // learn keeps the health of an object, and reports it if it is another one than before. The caller
@@ -218,16 +251,60 @@ func (f *Follower) learn(o object, of *followed, now Health) {
 	}
 }
 
-// read reads an object and assesses it. The lock is not held meanwhile, so what was read does not count if the object
-// is another one since. After an error it is Unknown, and read again later.
+// read reads an object, and with it those that are alike and were not read yet, if they are many.
 func (f *Follower) read(ctx context.Context, o object) {
 	f.mu.Lock()
-	of := f.objects[o]
-	f.mu.Unlock()
-	if of == nil {
-		return
+	of, unread := f.objects[o], f.unread[o.alike()]
+	switch {
+	case of == nil || of.version != "" || of.known == nil && unread[o] == nil: // gone, or a list has read it, or does so now
+		f.mu.Unlock()
+	case of.known == nil && len(unread) >= listFrom:
+		delete(f.unread, o.alike())
+		f.mu.Unlock()
+		f.list(ctx, o.alike(), of.mapping, unread)
+	default:
+		delete(unread, o)
+		f.mu.Unlock()
+		f.get(ctx, o, of)
 	}
+}
+
+// list reads objects that are alike by lists of all that are, as long as these cost fewer requests than to get each:
+// others may have thousands there.
+func (f *Follower) list(ctx context.Context, alike object, m *meta.RESTMapping, unread map[object]*followed) {
+	options := metav1.ListOptions{LabelSelector: f.labels, Limit: listPage}
+	for found := listFrom; found >= listFrom && len(unread) > 0; {
+		page, err := f.client.Resource(m.Resource).Namespace(alike.Namespace).List(ctx, options)
+		if err != nil {
+			break
+		}
+		found = 0
+		for i := range page.Items {
+			one := alike
+			one.Name = page.Items[i].GetName()
+			if of := unread[one]; of != nil {
+				f.assess(ctx, one, of, &page.Items[i], nil)
+				delete(unread, one)
+				found++
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			break
+		}
+	}
+	for one, of := range unread {
+		f.get(ctx, one, of)
+	}
+}
+
+func (f *Follower) get(ctx context.Context, o object, of *followed) {
 	live, err := f.client.Resource(of.mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	f.assess(ctx, o, of, live, err)
+}
+
+// assess learns the health of an object from what was read of it. The lock was not held meanwhile, so what was read
+// does not count if the object is another one since. After an error it is Unknown, and read again later.
+func (f *Follower) assess(ctx context.Context, o object, of *followed, live *unstructured.Unstructured, err error) {
 	if apierrors.IsNotFound(err) || ctx.Err() != nil { // Gone comes
 		return
 	}
