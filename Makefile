@@ -183,6 +183,7 @@ test-race: devcluster oldest race-libraries ## tests of all that has several gor
 	fi
 	export CGO_ENABLED=1
 	$(call GO_TEST,$(filter $(RACING),$(LONGEST)) $(RACING)) -race
+	$(if $(filter ./...,$(PACKAGES)),$(call GO_TEST,./cmd/e2e) -race -run '^TestForeignCharts$$' -args -full)
 	$(if $(filter ./...,$(PACKAGES)),go test -vet=off -race ./values -run '$(IN_VALUES)')
 	echo "test-race: ok, on Kubernetes $$KUBERNETES ($$SECONDS s)"
 
@@ -197,14 +198,16 @@ race-libraries:
 # What loads the operator, and what repeats, is here in full. make test has none of the floods, bombs and crowds, 3 of the
 # 20 kills of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer, no hook that hangs for more than a minute,
 # 20 of 100 random scripts, each lifecycle script once and not under 5 more seeds, a third of the crashes of actors,
-# 32 of the 600 random steps of helm (make differential), and of the tests of the test cluster only those of what others
-# share.
-IN_FULL = LeaderIsKilled|HealingOutlives|$(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /^\tonlyInFull/ { print test }' cmd/e2e/*_test.go | paste -sd '|' -)
+# 32 of the 600 random steps of helm (make differential), of the tests of the test cluster only those of what others
+# share, not what make run does when it is disturbed, no charts beside Helm, and no API server that is killed or restored
+# below the watches of package kube.
+IN_FULL = LeaderIsKilled|HealingOutlives|$(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /^\tdevclustertest.OnlyInFull/ { print test }' cmd/e2e/*_test.go kube/*_test.go | paste -sd '|' -)
 
 .PHONY: test-full
 test-full: devcluster oldest ## tests that repeat or load the operator, in full
 	@$(call GO_TEST,./helm) -run TooLarge
-	$(call GO_TEST,./cmd/e2e) -run '$(IN_FULL)' -args -full
+	$(call GO_TEST,./cmd/e2e ./kube) -run '$(IN_FULL)' -args -full
+	$(call GO_TEST,./examples) -args -full
 	$(call GO_TEST,./actors) -run 'Random|Interleavings|CrashOver' -args -sequences 100 -full
 	$(call GO_TEST,./values) -args -thorough
 	$(call GO_TEST,./testkit/devclustertest) -args -full
@@ -246,12 +249,12 @@ soak-short: SOAK_SEED ?= 13
 soak-short: soak
 
 # Charts of others, which are no part of this repository: .ci/fetch-charts says where some are from. Without
-# CHARTS these tests play the charts of the repository, as make test does. A report of each chart is printed, and with
+# CHARTS these tests play the charts of the repository, as make test-full does. A report of each chart is printed, and with
 # CHARTS_TABLE=docs/charts.md, or another file with the same two marks, becomes the table there.
 .PHONY: charts
 charts: devcluster ## the charts in CHARTS=DIR (DIR/NAME or DIR/NAME.tgz, with NAME.values.yaml next to it) as modules, compared with Helm
 	@export CHARTS='$(if $(CHARTS),$(abspath $(CHARTS)))' CHARTS_TABLE='$(if $(CHARTS_TABLE),$(abspath $(CHARTS_TABLE)))'
-	go test -vet=off -count=1 -v $(LIMIT) ./cmd/e2e -run '^TestForeignCharts$$'
+	go test -vet=off -count=1 -v $(LIMIT) ./cmd/e2e -run '^TestForeignCharts$$' -full
 	echo "charts: ok ($$SECONDS s)"
 
 .PHONY: test-files

@@ -17,9 +17,9 @@ import (
 const sizes = `
 actors 7436 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 2279 // objects of kinds that the module defines
-addons 1113 // content that is lost is not in force
-cmd 6103
-helm 6300 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+addons 1119 // content that is lost is not in force
+cmd 6109
+helm 6363 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 2448 // days on which clocks change
 jq 491 // steps of filters are bounded
 kube 4446
@@ -27,10 +27,10 @@ kube/apiserver 1739
 messages 1112
 server 2302
 supervisor 702
-testkit 3827 // faults of release records
+testkit 3840 // faults of release records
 values 3404 // one list of names of secrets
-go: 43676 // 32
-scripts: 1122
+go: 43764 // 32
+scripts: 1125
 web: 314
 tests: 43000 // 32
 txtar: 15088 // 32: scripts of the guards

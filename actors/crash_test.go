@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,10 +14,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/testkit"
+	"addon-operator/testkit/devclustertest"
 )
-
-// full asks for all crashes: after each message, too, and of each operator; and for interleavings.
-var full = flag.Bool("full", false, "play all crashes of TestCrashOverEachMessage, and TestInterleavings; make test-full does")
 
 // Design 2, 4: whatever message an actor crashes over, before it is handled or after, the next operator makes of
 // the cluster what this one would have made. Without -full, the operator that starts as the leader crashes over each
@@ -32,7 +29,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 		"keepAgain delayedReload watchAgain " +
 		"modulesSeen objectsDue SuspensionChanged RequestReload")
 	handled := handledMessages(t)
-	if !*full {
+	if !devclustertest.Full() {
 		handled = everyThird(handled)
 	}
 	if raced {
@@ -43,7 +40,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	undisturbed := stage.Play(t, stage.Script, 0)
 	for _, message := range handled {
 		for _, when := range []string{"over", "after"} {
-			if !*full && (when == "after" || slices.Contains(never, message)) {
+			if !devclustertest.Full() && (when == "after" || slices.Contains(never, message)) {
 				continue
 			}
 			played := stage.Play(t, "respawn\ncrash * "+when+" "+message+"\n"+stage.Script, 0)

@@ -3,6 +3,7 @@ package examples_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -43,6 +44,17 @@ var built = sync.OnceValue(func() error {
 
 // ports belongs to the test that runs the script: the operator of make run listens on fixed ports.
 var ports sync.Mutex //nolint:gochecknoglobals // they belong to this machine, not to a value
+
+var full = flag.Bool("full", false, "play also what make test leaves to make test-full")
+
+// aloneInFull is alone, for a test that make test leaves to make test-full.
+func aloneInFull(t *testing.T) {
+	t.Helper()
+	if !*full {
+		t.Skip("make test-full plays it")
+	}
+	alone(t)
+}
 
 // alone lets no two tests run the script at the same time.
 func alone(t *testing.T) {
@@ -224,7 +236,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 
 // Ctrl-C while Go compiles, and while the operator runs, ends everything in order.
 func TestInterrupts(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	t.Run("during the build", func(t *testing.T) {
 		bin := t.TempDir()
 		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then printf '%s\\n' a b c d; exit; fi\necho example.com/a >&2\necho example.com/b >&2\necho x >$GOTMPDIR/go-build1\nexec sleep 1000\n"
@@ -267,7 +279,7 @@ func TestInterrupts(t *testing.T) {
 // As with 2>&1 | tee, which Ctrl-C ends, too, and with | head: when no one reads what the script prints, it still stops the
 // operator and the cluster.
 func TestRunWithoutAReader(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	for last, end := range map[string]func(p *play){
 		"Ctrl-C ends the operator": (*play).interrupt,
 		"starting the operator":    func(*play) {}, // it ends at the next line
@@ -311,7 +323,7 @@ func TestProgramsOfRunAreForAll(t *testing.T) {
 // A module that is broken does not withhold the line for the second terminal, and modules of
 // somebody else come without the global hooks of the examples.
 func TestRunOfABrokenModule(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	modules := filepath.Join(t.TempDir(), "modules")
 	write(t, modules, map[string]string{
 		"values.yaml":                     "helloEnabled: true\n",
@@ -350,7 +362,7 @@ func TestRunWithAView(t *testing.T) {
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	if listener := take(t, "127.0.0.1:9650"); listener != nil {
 		defer listener.Close()
 		go func() {
@@ -391,7 +403,7 @@ func take(t *testing.T, address string) net.Listener {
 
 // A second run with the same directory is refused before it writes there, and one of its own works.
 func TestSecondRunIsRefused(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	first := begin(t)
 	first.expect("Ctrl-C ends the operator and the cluster")
 	kubeconfig, err := os.ReadFile(filepath.Join(first.dir, "memory", "kubeconfig"))
@@ -414,7 +426,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 
 // CLUSTER=mine writes nothing before somebody has agreed, and a namespace of its own is used.
 func TestRunInTheCurrentCluster(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	cluster := begin(t) // plays the part of somebody's cluster
 	cluster.expect("Ctrl-C ends the operator and the cluster")
 	kubeconfig := "KUBECONFIG=" + filepath.Join(cluster.dir, "memory", "kubeconfig")

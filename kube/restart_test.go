@@ -27,6 +27,7 @@ import (
 // The API server is killed and comes back: the loss is visible, then events
 // flow again, and each object is reported exactly once.
 func TestRestartOfTheAPIServer(t *testing.T) {
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
 	world := newWorld(t, devclustertest.StartOwn(t))
 	ns := world.Namespace(t)

@@ -59,6 +59,7 @@ func TestWatchesFromTheFuture(t *testing.T) {
 
 // After a restore of etcd a watch finds it out. P14.
 func TestRestoreOfTheStore(t *testing.T) {
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
 	cluster := devclustertest.StartOwn(t)
 	world := newWorld(t, cluster)

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // part is a text that is repeated some times.
@@ -58,7 +60,7 @@ func (h *fixture) craftRecord(name string, parts ...part) {
 // Who may write Secrets in the operator's namespace can make a release record that stands for more than there is
 // memory. It is a corrupted one. H5, D39.
 func TestBombInAReleaseRecord(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
 	const head = `{"name":"one","namespace":"n","version":1,"info":{"status":"deployed"},"chart":{"metadata":{"name":"one","version":"1","apiVersion":"v2"}},`
 	text := func(s string) part { return part{s, 1} }
@@ -86,7 +88,7 @@ func TestBombInAReleaseRecord(t *testing.T) {
 
 // A chart that prints a text of the ConfigMap as it is lets its writers add YAML. The module fails. H3, D39.
 func TestBombInARenderedManifest(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "configmap")
 	h.write("modules/020-two/templates/extra.yaml", "{{ .Values.two.extra }}\n")
 	o := h.start()
@@ -103,7 +105,7 @@ func TestBombInARenderedManifest(t *testing.T) {
 // A long list that fits none of the alternatives of its schema is refused without an explanation of each element.
 // D38, D39.
 func TestFloodOfViolations(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
 	for what, c := range map[string]struct{ schema, values string }{
 		"nested anyOf and oneOf": {"anyOf: [" + strings.Repeat("{oneOf: [{type: string}, {type: object, required: [a]}, {enum: [a, b]}, {anyOf: [{type: boolean}, {type: array}]}]},", 8) + "]",
@@ -156,7 +158,7 @@ func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
 // A module whose chart or whose definitions stand for more than there is memory fails with a word, as does one with a
 // pipe in the place of a file; the operator goes on. A17, M1, D39.
 func TestBombInTheFilesOfAModule(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
 	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: bombs.example.com}\nspec:\n"
 	for what, c := range map[string]struct {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // What others send is bounded before memory is spent on it. The operator of these tests is
@@ -71,7 +73,7 @@ func nestedBomb(depth int) string {
 // A ConfigMap that stands for more than there is memory is an invalid one: refused while the
 // operator runs, whatever module it is for, and at the start. D39, D16, D36, D37.
 func TestBombInTheConfigMap(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "configmap")
 	h.write("modules/030-idle/values.yaml", "idle: {a: 1}\n")
 	h.setConfig(map[string]string{"one": "size: 2"})
@@ -121,7 +123,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 
 // A values file is refused in the same way, by all that loads modules. D39, A19.
 func TestBombInAValuesFile(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "configmap")
 	h.write("modules/010-one/values.yaml", "one:\n  big: &a "+strings.Repeat("x", 600_000)+"\n  l: ["+strings.Repeat("*a,", 99_000)+"]\n")
 	o := h.start()
@@ -136,7 +138,7 @@ func TestBombInAValuesFile(t *testing.T) {
 // What hooks write is bounded, too; a hook that writes too much has failed, and the
 // operator goes on. D39, K1.
 func TestBombInTheOutputOfHooks(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
 	for what, c := range map[string]struct{ script, says string }{
 		"copies of copies": {
@@ -183,7 +185,7 @@ func (o *operator) sockets() (n int) {
 // Who opens many connections and sends large headers that never end takes neither the
 // memory nor the place of others, on any listener. J8.
 func TestManyHalfSentHeaders(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "web")
 	o := h.start()
 	peak := bounded(o)
@@ -244,7 +246,7 @@ func TestManyHalfSentHeaders(t *testing.T) {
 // Who asks for a large page, or for a small one many times, and reads nothing takes neither the memory nor the place of
 // others. J8.
 func TestManyWhoDoNotRead(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "web")
 	h.write("global-hooks/series.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
@@ -290,7 +292,7 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 
 // Who plans many large ConfigMaps at once waits; the operator does not run out of memory. J8.
 func TestManyLargePlans(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "configmap")
 	o := h.start()
 	peak := bounded(o)
@@ -371,7 +373,7 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 // Somebody edits a large object again and again while its hook fails. One task waits, within
 // limits; when the hook succeeds, it learns what is there. C41, C35, P5.
 func TestManyEditsWhileAHookFails(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "configmap")
 	h.write("modules/020-two/hooks/edits.sh", `#!/usr/bin/env bash
 set -euo pipefail

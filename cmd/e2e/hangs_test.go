@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // hangs starts an operator with a hook that runs until its time limit ends it, the first time.
@@ -62,7 +64,7 @@ func TestHookEndsAtItsTimeLimit(t *testing.T) {
 // A hook that hangs is reported everywhere, from the first minute on (C29). It lasts longer than that, so make
 // test-full plays it; make test has hook_hangs.txtar of actors, in which the time is virtual.
 func TestHookThatHangs(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h, o := hangs(t, "75s")
 	if out := o.ask("module list"); strings.Contains(out, "hangs") {
 		t.Errorf("it hangs from the beginning:\n%s", out)

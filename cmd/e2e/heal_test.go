@@ -67,7 +67,7 @@ func TestHealingOutlivesTheAPIServer(t *testing.T) {
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
-	for range map[bool]int{false: 1, true: 3}[*full] {
+	for range map[bool]int{false: 1, true: 3}[devclustertest.Full()] {
 		must(t, maps.Delete(h.ctx, "web", metav1.DeleteOptions{}))
 		cluster.Restart(t)
 		h.awaitConfigMap("web", "size", "small")

@@ -122,7 +122,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 // Each object reaches the hook exactly once, though the API server is killed and comes
 // back while they are created. Issue 3.5.
 func TestThousandConfigMapsAcrossACrashOfTheAPIServer(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h, cluster := ownFixture(t, "burst", devclustertest.Borrow)
 	o := h.start().ready()
 	h.awaitLine("out/seen", "synchronized 0")
@@ -193,7 +193,7 @@ func (h *fixture) createUntilThere(name string) {
 // A filter that would make gigabytes of an object in one step, or a result that is too large to read, fails at once;
 // the operator stays far below its limit of memory. C37, C39.
 func TestFiltersThatMakeMuchOfLittle(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "-- modules/values.yaml --\nfiltersEnabled: true\n")
 	for name, filter := range map[string]string{
 		"index": `[] | .[536870911] = 1`, "path": `[] | setpath([536870911]; 1)`, "repeat": `"x" * 1000000000`, "doubled": `reduce range(40) as $i ("x"; . + .)`,
@@ -426,7 +426,7 @@ func (n *noise) await(t *testing.T, what string, done func() bool) {
 // operator does not hold them in memory; and while the hook prints, one in another queue
 // handles an event. C27, C28, issue 3 'bad input'.
 func TestHookPrintsHundredMegabytes(t *testing.T) {
-	onlyInFull(t)
+	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "noisy")
 	noise := newNoise()
 	h.sieve = noise.sieve

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,22 +18,11 @@ import (
 // This file holds the tests of high availability; replicas_harness_test.go has what
 // they do to replicas.
 
-// full asks for all that make test leaves to make test-full: what loads the operator, and what repeats.
-var full = flag.Bool("full", false, "play what loads the operator, 20 kills of leaders instead of 3, and 3 restarts of the API server instead of one; make test-full does")
-
-// onlyInFull skips a test that loads the operator, or takes minutes.
-func onlyInFull(t *testing.T) {
-	t.Helper()
-	if !*full {
-		t.Skip("make test-full plays it")
-	}
-}
-
 // Three replicas; the leader is killed again and again at random moments while events and
 // edits flow. No two of them act at the same time, the hook sees in the end what there
 // is, and the release is of the last values. Issue 8, "Proof"; L1, L4, L5.
 func TestLeaderIsKilled(t *testing.T) {
-	kills := map[bool]int{false: 3, true: 20}[*full]
+	kills := map[bool]int{false: 3, true: 20}[devclustertest.Full()]
 	h := newFixture(t, "replicas")
 	r := startReplicas(h, 3, hasty...)
 	r.awaitConverged()

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // Parallel tests begin with the first one, and go on with the last, in the order of the names of their files. Those of
@@ -15,10 +17,8 @@ import (
 // switched off leaves what Helm leaves, and can be switched on again. The charts of testdata/charts and of
 // helm/testdata/foreign are ours, and have the constructs that public charts use.
 func TestForeignCharts(t *testing.T) {
+	devclustertest.OnlyInFull(t)
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	dir := os.Getenv(chartsVariable)
 	var all []*foreignChart
 	if dir != "" {

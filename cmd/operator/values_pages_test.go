@@ -108,10 +108,12 @@ func startRunning(t *testing.T) *running {
 	r.until("the first converge", func() bool {
 		return operator.Converge().Ready
 	})
-	// The converge ends before its last task has left the queue, and a queue is listed when its actor has started.
+	// The converge ends before its last task has left the queue; a queue, or a disabled module, is listed when its actor
+	// has started.
 	r.until("idle queues", func() bool {
 		out, err := r.run("queue", "list", "-o", "json")
-		return err == nil && strings.Contains(out, `"totalTasks": 0`) && strings.Contains(out, `"empty": 1`)
+		modules, _ := r.run("module", "list")
+		return err == nil && strings.Contains(out, `"totalTasks": 0`) && strings.Contains(out, `"empty": 1`) && strings.Contains(modules, "dns-server")
 	})
 	return r
 }

@@ -25,7 +25,7 @@ const workloads = `
 
 // On the node all workloads come to their end: they are available, or complete, and their Pods go when they are deleted.
 func TestWorkloadsRunOnTheNode(t *testing.T) {
-	onlyInFull(t)
+	OnlyInFull(t)
 	cluster := StartWithNode(t)
 	client, namespace := clientFor(t, cluster.RESTConfig()), cluster.Namespace(t)
 	kubectl := func(stdin string, args ...string) {

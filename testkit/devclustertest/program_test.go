@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -18,21 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// full asks for the tests of the program itself, which each need clusters of their own. All tests that have a cluster
-// notice when it does not work at all.
-var full = flag.Bool("full", false, "play the tests of the program itself; make test-full does")
-
-func onlyInFull(t *testing.T) {
-	t.Helper()
-	if !*full {
-		t.Skip("make test-full plays it")
-	}
-}
-
 // What the program promises at its command line, beyond what Cluster uses.
 
 func TestProgramFromItsStartToItsEnd(t *testing.T) {
-	onlyInFull(t)
+	OnlyInFull(t)
 	cluster := StartOwn(t)
 	want := regexp.MustCompile(`^devcluster ready: KUBECONFIG=` + regexp.QuoteMeta(cluster.Kubeconfig()) +
 		` server=https://127\.0\.0\.1:[0-9]+ version=v1\.[0-9]+\.[0-9]+$`)
