@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,7 +41,13 @@ var built = sync.OnceValue(func() error {
 	if err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	return nil
+	// go test remembers what a test has looked at, and plays it again when one of these files has changed.
+	return filepath.WalkDir("..", func(path string, dir fs.DirEntry, err error) error {
+		if err == nil && dir.IsDir() && slices.Contains([]string{".git", "bin", "dist", ".run"}, dir.Name()) {
+			return filepath.SkipDir
+		}
+		return err
+	})
 })
 
 // ports belongs to the test that runs the script: the operator of make run listens on fixed ports.
@@ -76,9 +84,6 @@ func beginCommand(t *testing.T, cmd *exec.Cmd, environment ...string) *play {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds and starts programs; -short is set")
-	}
-	if raced {
-		t.Skip("the programs are built without the race detector")
 	}
 	if err := built(); err != nil {
 		t.Fatal(err)
