@@ -75,6 +75,9 @@ RUN apk add --no-cache bash ca-certificates curl jq tini tzdata && \
     addgroup -g 65532 -S nonroot && adduser -u 65532 -S -D -H -G nonroot nonroot
 COPY --from=kubectl /out/ /
 COPY --from=program /out/ /
+# What hooks in bash source: /shell_lib.sh, and /frameworks/shell, to which your image may add files.
+COPY hooks/shell/shell_lib.sh /
+COPY hooks/shell/frameworks /frameworks
 # /modules and /global-hooks are the defaults of the operator; named here, they would win over
 # ADDON_OPERATOR_WORKING_DIR.
 ENV HOME=/tmp

@@ -345,10 +345,14 @@ func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (h
 	if h.Owner != messages.GlobalHooks {
 		merged[values.GlobalKey] = plan.WithEnabledModules(merged[values.GlobalKey], h.Known.Enabled)
 	}
+	environment := traceEnvironment(h.run)
+	if h.hook.Batch != "" { // the module SDK reports under this name
+		environment = append(environment, "MODULE_NAME="+h.Owner)
+	}
 	began := time.Now()
 	result, err := h.Hooks.Run(h.run.Context(), hooks.Run{
 		Hook: h.hook, WorkingDir: h.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: h.labels(h.hook.Name, contexts[0].Binding), Env: traceEnvironment(h.run),
+		Labels: h.labels(h.hook.Name, contexts[0].Binding), Env: environment,
 	})
 	if h.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
 		h.HookRan(view.HookRun{

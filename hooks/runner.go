@@ -54,6 +54,7 @@ type Runner struct {
 	options Options
 	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
 	groups  *groups
+	shell   shellLibrary
 }
 
 // NewRunner checks the options and that TmpDir can be written to. It removes the directories of
@@ -84,7 +85,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}}, nil
+	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}, shell: newShellLibrary(options)}, nil
 }
 
 // Configure asks a file for its configuration: it runs the file with the argument --config and
@@ -202,7 +203,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 // process is an execution with what all have in common.
 func (r *Runner) process(name, path string, labels []slog.Attr, env []string) process {
 	return process{
-		name: name, path: path, env: env, stderr: r.output(labels, name, "stderr"),
+		name: name, path: path, env: append(env, r.shell.environment(path)...), stderr: r.output(labels, name, "stderr"),
 		grace: r.options.Grace, root: r.options.Chroot, groups: r.groups,
 	}
 }

@@ -340,7 +340,7 @@ END
   1) jq -rc '.[-1].snapshots | [.one[]?.filterResult, .two[]?.filterResult] | join(" ")' "$BINDING_CONTEXT_PATH" >>"$OUT/snapshots" ;;
   esac
   ;;
-"hook ready") echo asked >>"$OUT/probes"; exit 1 ;;
+"hook ready") echo "asked $MODULE_NAME" >>"$OUT/probes"; exit 1 ;;
 esac
 `)
 	h.createConfigMap("one", "k", nil)
@@ -349,7 +349,7 @@ esac
 	h.awaitLine("out/snapshots", "one")
 	h.createConfigMap("two", "k", nil)
 	h.awaitLine("out/snapshots", "one two")
-	h.awaitLine("out/probes", "asked")
+	h.awaitLine("out/probes", "asked web")
 	o.ask("hook list", "010-web/hooks/batch:size:0", "010-web/hooks/batch:watch:1", "010-web/hooks/batch:ready")
 	if got := o.metric("addon_operator_module_hook_allowed_errors_total", `hook="010-web/hooks/batch:ready"`); got == "" {
 		t.Error("the failed probe is not counted")

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What handlers read from the contexts of the run. A PATH has keys that are separated by dots; a key with dots is quoted,
+# and a number is the index of a list: object.metadata.labels."app.kubernetes.io/name", objects.0.filterResult.
+
+# context::global::jq runs jq on the list of all contexts.
+context::global::jq() { jq "$@" "$BINDING_CONTEXT_PATH"; }
+
+# context::jq runs jq on the context of the handler.
+context::jq() { context::global::jq -c ".[${BINDING_CONTEXT_CURRENT_INDEX:-0}]" | jq "$@"; }
+
+# context::get [--required] PATH prints a value, a text without quotes, and null for one that does not exist.
+# With --required it fails then.
+context::get() {
+  if [[ ${1-} == --required ]]; then
+    shift
+    if ! context::has "${1-}"; then
+      echo "context::get: the context has no value at ${1-}, which the hook requires" >&2
+      return 1
+    fi
+  fi
+  context::_query "${1-}" 'at($keys)' -r
+}
+
+# context::has PATH reports whether there is a value, which may be null.
+context::has() {
+  context::_query "${1-}" 'at($keys[:-1]) as $in | $keys[-1] as $key | $keys == [] or
+    ($in | type == "object" and has($key) or type == "array" and ($key | index) != null and ($key | index) < length)' -e >/dev/null
+}
+
+context::is_true() { context::_query "${1-}" 'at($keys) == true' -e >/dev/null; }
+context::is_false() { context::_query "${1-}" 'at($keys) == false' -e >/dev/null; }
+context::is_null() { context::_query "${1-}" 'at($keys) == null' -e >/dev/null; }
+
+# context::_query PATH FILTER OPTION runs jq once, on the context of the handler.
+context::_query() {
+  jq "$3" --arg path "$1" --argjson number "${BINDING_CONTEXT_CURRENT_INDEX:-0}" '
+    def index: if test("^[0-9]+$") then tonumber else null end;
+    def at($keys): reduce $keys[] as $key (.;
+      if type == "object" then .[$key] elif type == "array" and ($key | index) != null then .[$key | index] else null end);
+    [$path | scan("\"[^\"]*\"|'\''[^'\'']*'\''|[^.]+") | if test("^[\"'\'']") then .[1:-1] else . end] as $keys
+    | .[$number] | '"$2" "$BINDING_CONTEXT_PATH"
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# What hooks in bash source: strict mode, a traceback, and the functions of frameworks/shell next to this file.
+#
+#   source /shell_lib.sh
+#   __config__() { echo '{"configVersion": "v1", "onStartup": 1}'; }
+#   __on_startup() { echo "the operator starts"; }
+#   hook::run "$@"
+
+set -Eeuo pipefail
+shopt -s inherit_errexit
+
+# hook::traceback is called when a command fails. It prints where that was, the innermost call last.
+hook::traceback() {
+  local code=$? command=$BASH_COMMAND frame
+  for ((frame = ${#FUNCNAME[@]} - 2; frame >= 0; frame--)); do
+    echo "  ${BASH_SOURCE[frame + 1]}:${BASH_LINENO[frame]}: in ${FUNCNAME[frame + 1]}" >&2
+  done
+  echo "exit code $code: $command" >&2 # as it is written: no variable is expanded, so no secret is printed
+}
+trap hook::traceback ERR
+
+# An image may add files of its own to the directory.
+for BINDING_LIBRARY in "${BASH_SOURCE[0]%/*}"/frameworks/shell/*.sh; do
+  source "$BINDING_LIBRARY"
+done
+unset BINDING_LIBRARY
