@@ -27,7 +27,8 @@ const (
 
 // mayImport says what a folder may import of ours and of these five libraries (Design 1): of ours a package, or a
 // folder with all that is below. A folder at the top may import what is in it; one below only what is named:
-// decisions and plans compile without the library of actors, and no message knows how it is shown. There is one engine, Helm's library, in one folder (H17).
+// decisions and plans compile without the library of actors, and no message knows how it is shown. There is one
+// engine, Helm's library, in one folder (H17).
 func mayImport() map[string]string {
 	return map[string]string{
 		"values":     "",

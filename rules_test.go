@@ -15,7 +15,8 @@ import (
 // rulesPage says what the rules are that code, tests and docs cite.
 const rulesPage = "docs/rules.md"
 
-// eachText calls see for each piece of text in which people cite rules: comments and strings of Go, lines of everything else.
+// eachText calls see for each piece of text in which people cite rules: comments and strings of Go, lines of
+// everything else.
 func eachText(root fs.FS, see func(file string, line int, text string)) error {
 	return fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -64,8 +65,8 @@ func goTexts(source []byte, see func(line int, text string)) {
 	}
 }
 
-// Whoever reads F6 or H5.3 in this repository must find what it says, and who proves it. With -v the test prints all rules with
-// their tests.
+// Whoever reads F6 or H5.3 in this repository must find what it says, and who proves it. With -v the test prints all
+// rules with their tests.
 func TestRules(t *testing.T) {
 	page, err := os.ReadFile(rulesPage)
 	if err != nil {

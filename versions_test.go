@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// The development cluster is a module of its own. Where it uses a library of the operator it uses the same version: otherwise Go
-// compiles it twice, which costs minutes of the first build.
+// The development cluster is a module of its own. Where it uses a library of the operator it uses the same version:
+// otherwise Go compiles it twice, which costs minutes of the first build.
 func TestOperatorAndClusterShareVersions(t *testing.T) {
-	// What only the command jq needs. Its version 0.12.20, whose library the operator uses, cannot be built: the module proxy
-	// lacks one of its dependencies.
+	// What only the command jq needs. Its version 0.12.20, whose library the operator uses, cannot be built: the module
+	// proxy lacks one of its dependencies.
 	ofJQ := []string{
 		"github.com/itchyny/gojq", "github.com/itchyny/timefmt-go", "github.com/clipperhouse/uax29/v2",
 		"github.com/mattn/go-isatty", "github.com/mattn/go-runewidth",

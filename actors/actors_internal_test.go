@@ -73,7 +73,8 @@ func TestSuspendedAfterPermission(t *testing.T) {
 	}
 }
 
-// H15, M2: when maintenance is over before the first discovery is, the first run of the module knows, and installs its CRDs.
+// H15, M2: when maintenance is over before the first discovery is, the first run of the module knows, and installs
+// its CRDs.
 func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	p := testProgram(nil)
 	m := addons.Module{Name: "a", Key: "a"}

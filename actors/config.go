@@ -409,8 +409,8 @@ func (l *layer) isDeleted() bool { return !l.now.Exists() && len(l.inForce.Data)
 // isInForce reports whether what is in the cluster is what owners know.
 func (l *layer) isInForce() bool { return maps.Equal(l.now.Data, l.inForce.Data) }
 
-// keepTimeout bounds one write of the last valid content: others wait for config meanwhile. keepPause is until the next
-// attempt.
+// keepTimeout bounds one write of the last valid content: others wait for config meanwhile. keepPause is until the
+// next attempt.
 const (
 	keepTimeout = 10 * time.Second
 	keepPause   = 30 * time.Second

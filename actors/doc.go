@@ -1,5 +1,5 @@
-// Package actors is the runtime: who owns what, and who sends messages to which actor. Parsing, processes, Kubernetes and
-// Helm belong to other packages and are called through the small interfaces of [World].
+// Package actors is the runtime: who owns what, and who sends messages to which actor. Parsing, processes, Kubernetes
+// and Helm belong to other packages and are called through the small interfaces of [World].
 //
 //	operator                       spawns the others, stops them in order
 //	├── config                     the ConfigMap: validates, refuses, is its only writer
@@ -20,8 +20,8 @@
 // of its values, and supervises its runs. It notifies the queue once: when
 // the run is gone, or when the queue is not to wait for its retries (parked).
 //
-// An actor knows of the others only the messages that they exchange, which package messages lists; no actor has a pointer to
-// another one. The files follow the actors:
+// An actor knows of the others only the messages that they exchange, which package messages lists; no actor has a
+// pointer to another one. The files follow the actors:
 //
 //   - operator.go is the root, what the start reads, and [Operator]; asks.go is what commands and pages ask. program.go is
 //     what all actors share, phases.go has the drawings of all phases.

@@ -47,8 +47,8 @@ func (m *module) driftPeriod() time.Duration { return cmp.Or(m.program.DriftPeri
 // driftDue is sent by a timer.
 type driftDue struct{ number int }
 
-// lookForDrift begins to wait for the next look at a module. It waits up to a tenth longer, each module always the same
-// part, so that the looks of all modules are spread over time, and come in an order that is known.
+// lookForDrift begins to wait for the next look at a module. It waits up to a tenth longer, each module always the
+// same part, so that the looks of all modules are spread over time, and come in an order that is known.
 func (m *module) lookForDrift(in time.Duration) {
 	if m.program.Plans == nil || m.program.Drift != messages.DriftReport && m.program.Drift != messages.DriftCorrect {
 		return
@@ -102,8 +102,8 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 	})
 }
 
-// driftFound takes over the result of a look, logs what was not logged before, and queues the run that puts it back, if
-// there is to be one.
+// driftFound takes over the result of a look, logs what was not logged before, and queues the run that puts it back,
+// if there is to be one.
 func (m *module) driftFound(ctx actor.Context, found Drift) {
 	now, before := found.Named(), m.drift.named
 	m.drift = drift{number: m.drift.number, checked: time.Now(), found: found, named: now}

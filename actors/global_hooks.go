@@ -70,8 +70,9 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	g.start(ctx, a)
 }
 
-// update takes over in place what has changed on disk. Other hooks take the place of all: these end with their watches and
-// schedules, and start as after a restart. Converge has queued their start-up before this message (exchangeGlobal).
+// update takes over in place what has changed on disk. Other hooks take the place of all: these end with their
+// watches and schedules, and start as after a restart. Converge has queued their start-up before this message
+// (exchangeGlobal).
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	g.onFiles(msg.Section)
 	if !msg.Asked {

@@ -18,8 +18,8 @@ import (
 
 // healer receives which objects of releases are gone, and queues runs of their modules (G15, H13). Watching is the
 // business of helm; known here is to which module an object belongs. A moment after a report it looks at what the
-// modules have published: when the runs of one are over, and the object is still absent, the module runs again. While a
-// run is in progress, Helm may still apply the object, so the healer looks again later. Helm itself finds what is
+// modules have published: when the runs of one are over, and the object is still absent, the module runs again. While
+// a run is in progress, Helm may still apply the object, so the healer looks again later. Helm itself finds what is
 // absent.
 //
 // It also knows how the objects are doing, and shows it (H25).
@@ -55,8 +55,8 @@ const (
 	healPause   = 30 * time.Second
 )
 
-// deletionDelays is for how many delays heals wait for objects that are being deleted. After that, finalizers are taken
-// to keep them.
+// deletionDelays is for how many delays heals wait for objects that are being deleted. After that, finalizers are
+// taken to keep them.
 const deletionDelays = 10
 
 // unread is what is known of an object that Helm has written, or that is gone.

@@ -34,8 +34,8 @@ type Metrics struct {
 	// Of what concerns all modules. reloadSeconds and reloads grow together, so their quotient is the mean duration.
 	ConfigRefused, DiscoveryFailed, fallbacks                       prometheus.Counter
 	reloadSeconds, reloads, ReloadRestarts, ReloadsPostponed, Loops *prometheus.CounterVec
-	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations. The
-	// names of objects that are absent are labels, in a bounded number: a release has the objects of its chart.
+	// Of modules: runs that have succeeded, and Helm's part of runs, also of failed ones, which consists of operations.
+	// The names of objects that are absent are labels, in a bounded number: a release has the objects of its chart.
 	runSeconds, helmSeconds                                     *prometheus.SummaryVec
 	operations                                                  *prometheus.HistogramVec
 	runFailed, deleteFailed, absent, Redeployed, DriftCorrected *prometheus.CounterVec
@@ -49,8 +49,8 @@ type Metrics struct {
 	// which dashboards use.
 	waited, compactions, Overflows *prometheus.CounterVec
 	actions                        *prometheus.HistogramVec
-	// Of kubernetes bindings. eventSeconds leaves out changes that are held until the Synchronization of their binding has
-	// ended: that wait is the hook's (C40).
+	// Of kubernetes bindings. eventSeconds leaves out changes that are held until the Synchronization of their binding
+	// has ended: that wait is the hook's (C40).
 	filterSeconds, eventSeconds *prometheus.SummaryVec
 	missing                     *prometheus.CounterVec
 	// Of the clients of the API server. Paths of requests are no labels: they name objects, whose number has no bound.

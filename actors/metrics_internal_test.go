@@ -286,8 +286,8 @@ func TestUnknownMemoryIsNoMetric(t *testing.T) {
 	}
 }
 
-// I6: a hook may have so many series and no more; those that it has go on, other hooks are not concerned, and who removes
-// some may have others.
+// I6: a hook may have so many series and no more; those that it has go on, other hooks are not concerned, and who
+// removes some may have others.
 func TestSeriesOfAHookAreLimited(t *testing.T) {
 	m := NewMetrics(view.MetricsPrefix)
 	m.Reports.Limit = 5

@@ -49,9 +49,9 @@ func newReports(m *Metrics) *hookReports {
 	}
 }
 
-// Check refuses what could not be shown together with what exists: a run whose metrics are refused
-// has no effect at all (X27). It reserves nothing. Of two hooks that introduce one name with different types at the
-// same moment, both may pass; the registry leaves out the series of one of them, and the next run of a hook is refused.
+// Check refuses what could not be shown together with what exists: a run whose metrics are refused has no effect at
+// all (X27). It reserves nothing. Of two hooks that introduce one name with different types at the same moment, both
+// may pass; the registry leaves out the series of one of them, and the next run of a hook is refused.
 func (r *hookReports) Check(written []hooks.Metric) error {
 	if len(written) == 0 {
 		return nil

@@ -141,8 +141,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 
 // executeRun prepares a module run, if the phase allows one. The run needs the release for itself.
 func (m *module) executeRun(a *assignment, j Job) {
-	// A run that was queued before the module was disabled must not start it again, not even when its delete has failed and
-	// is parked. Of a module that is suspended before its first run the phase does not say so.
+	// A run that was queued before the module was disabled must not start it again, not even when its delete has failed
+	// and is parked. Of a module that is suspended before its first run the phase does not say so.
 	if m.off() && m.phase != view.Waiting || m.maintenance == values.Suspended {
 		return
 	}
@@ -194,8 +194,8 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 	return r.ConfigPatch, r.ValuesPatch, flagChanges{}, nil
 }
 
-// committed implements applier (G14, G18). If the module has an enabled script, that is asked first: the new values may
-// switch the module off (E6).
+// committed implements applier (G14, G18). If the module has an enabled script, that is asked first: the new values
+// may switch the module off (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
 	case !changed || !msg.Triggers || m.off():

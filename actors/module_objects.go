@@ -61,14 +61,15 @@ type (
 )
 
 const (
-	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
-	// a hook that hangs, or the deadline of an object. An object that could not be written is tried again then, too.
+	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message,
+	// such as a hook that hangs, or the deadline of an object. An object that could not be written is tried again then,
+	// too.
 	objectsLook = 30 * time.Second
 	// objectsBatch is after how long the other modules wait for the next comparison, so that what people ask for
 	// does not wait until hundreds of objects are written.
 	objectsBatch = 500 * time.Millisecond
-	// objectsFirst is after how long they are compared for the first time, unless the first converge has ended before: until
-	// then everything changes at once.
+	// objectsFirst is after how long they are compared for the first time, unless the first converge has ended before:
+	// until then everything changes at once.
 	objectsFirst = 3 * time.Second
 	// shortRun is how long a run must last to be shown: most find the release as it should be, and are no news.
 	shortRun = time.Second
@@ -168,8 +169,8 @@ func (o *moduleObjects) tellAbsent(err error) {
 }
 
 // compare writes the objects of the modules that were noted, as far as they differ. After objectsBatch it notes the
-// rest again, so that a request of a person does not wait for hundreds of writes. What refuses a single object, such as
-// a webhook or a quota, does not delay the others.
+// rest again, so that a request of a person does not wait for hundreds of writes. What refuses a single object, such
+// as a webhook or a quota, does not delay the others.
 func (o *moduleObjects) compare(ctx actor.Context, due map[string]bool) {
 	tree := o.program.Runs.Tree.Load()
 	if !o.listed || tree == nil {
@@ -210,9 +211,9 @@ func (o *moduleObjects) wait(name string, err error) {
 // gone is why a module without a directory is off.
 const gone = "it has no directory"
 
-// withoutGone deletes the objects of modules without a directory. An object stays, and says that there is no directory,
-// if a person has created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before the
-// first converge is over.
+// withoutGone deletes the objects of modules without a directory. An object stays, and says that there is no
+// directory, if a person has created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted
+// before the first converge is over.
 func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
 	there := map[string]bool{}
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
@@ -305,9 +306,9 @@ func (o *moduleObjects) isEarly(m view.Module, object *shownObject, converge vie
 	return began
 }
 
-// request does once what people have requested of a module by annotations (J16). A request to a suspended module waits;
-// others are served in every phase, because what a person wants to have retried may be what keeps the first converge
-// from its end, or the discovery that enables the module. It reports whether a run was queued.
+// request does once what people have requested of a module by annotations (J16). A request to a suspended module
+// waits; others are served in every phase, because what a person wants to have retried may be what keeps the first
+// converge from its end, or the discovery that enables the module. It reports whether a run was queued.
 func (o *moduleObjects) request(ctx actor.Context, object *shownObject, m view.Module) (queued bool) {
 	run := object.RequestedAt != "" && object.RequestedAt != object.run
 	retry := object.RetryRequestedAt != "" && object.RetryRequestedAt != object.retry
@@ -392,9 +393,9 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 	return s
 }
 
-// conditions are the verdict on a module. The errors in it are the public ones: others may quote the output of hooks and
-// values, which must not be in an object (J14). A condition keeps the time of its last transition while its status
-// stays.
+// conditions are the verdict on a module. The errors in it are the public ones: others may quote the output of hooks
+// and values, which must not be in an object (J14). A condition keeps the time of its last transition while its
+// status stays.
 func (f Facts) conditions(m view.Module) (all []metav1.Condition) {
 	m.Failing = slices.Clone(m.Failing)
 	for i := range m.Failing {
@@ -422,8 +423,8 @@ func (f Facts) conditions(m view.Module) (all []metav1.Condition) {
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // ready is a verdict in the words of conditions (kstatus): Ready, Reconciling, Stalled. At most one of the latter is
-// set: reconciling says that waiting may be enough, stalled that a person has to act. Both are unset when the module is
-// as it should be, or suspended.
+// set: reconciling says that waiting may be enough, stalled that a person has to act. Both are unset when the module
+// is as it should be, or suspended.
 func ready(v view.Verdict) [3]metav1.ConditionStatus {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	switch v.Reason {

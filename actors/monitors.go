@@ -61,11 +61,11 @@ func (m *monitors) Receive(ctx actor.Context) {
 	m.publish(ctx)
 }
 
-// getSnapshots starts the watches of a hook at its first question, or takes over those that are
-// there, and answers when all are complete. All bindings of the hook are started, also for a run
-// that shows one of them: its Synchronizations come after the lists of all (C36). A watch of a hook that was loaded again
-// since, which may ask for something else, is replaced; so is one that a cancelled run has asked for after the watches of
-// its module were stopped.
+// getSnapshots starts the watches of a hook at its first question, or takes over those that are there, and answers
+// when all are complete. All bindings of the hook are started, also for a run that shows one of them: its
+// Synchronizations come after the lists of all (C36). A watch of a hook that was loaded again since, which may ask
+// for something else, is replaced; so is one that a cancelled run has asked for after the watches of its module were
+// stopped.
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		key := messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}
@@ -111,11 +111,11 @@ func (m *monitors) begin(
 	return mon, err
 }
 
-// watchSynced is called when a watch is complete for the first time, and each time it is complete again: then runs that
-// wait for a permission or a kind can go on. It is also called when a request fails, or there is no such kind: then
-// runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may not be
-// read: its hook does not run, no other hook waits, and it is looked at again later. Once it is complete, a hook that has
-// missed events gets a Synchronization of all its bindings (P5).
+// watchSynced is called when a watch is complete for the first time, and each time it is complete again: then runs
+// that wait for a permission or a kind can go on. It is also called when a request fails, or there is no such kind:
+// then runs that wait need wait no longer; and when the watch has become too large. That is treated like one that may
+// not be read: its hook does not run, no other hook waits, and it is looked at again later. Once it is complete, a
+// hook that has missed events gets a Synchronization of all its bindings (P5).
 func (m *monitors) watchSynced(ctx actor.Context, mon *monitor) {
 	switch {
 	case m.watches[mon.key] != mon || mon.phase == tooLarge:
@@ -261,8 +261,8 @@ func shownObjects(objects []kube.Object) []hooks.Object {
 	return shown
 }
 
-// publish shows the bindings. It is called after every message, so it only collects pointers and
-// small values; sorting and texts are left to those who look. Package kube lets any goroutine ask a watch for its state.
+// publish shows the bindings. It is called after every message, so it only collects pointers and small values;
+// sorting and texts are left to those who look. Package kube lets any goroutine ask a watch for its state.
 func (m *monitors) publish(ctx actor.Context) {
 	all := make([]liveBinding, 0, len(m.watches))
 	for key, mon := range m.watches {
@@ -312,8 +312,8 @@ func compareBindings(a, b messages.BindingState) int {
 	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
 }
 
-// objectChanged is a change of an object that passed the filter of a binding. The monitor is that of the watch, which may
-// have been stopped since.
+// objectChanged is a change of an object that passed the filter of a binding. The monitor is that of the watch, which
+// may have been stopped since.
 type objectChanged struct {
 	mon *monitor
 	kube.Change
@@ -348,8 +348,9 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	}
 }
 
-// hold keeps an event until the Synchronization has succeeded. If they are too many, a change without a type stands for
-// all of them, as in a queue (P5): the hook is shown the objects as they are then. In protocol v0 the older half goes.
+// hold keeps an event until the Synchronization has succeeded. If they are too many, a change without a type stands
+// for all of them, as in a queue (P5): the hook is shown the objects as they are then. In protocol v0 the older half
+// goes.
 func (m *monitors) hold(mon *monitor, msg objectChanged) {
 	mon.held = append(mon.held, msg)
 	bytes := 0
@@ -408,10 +409,10 @@ func (m *monitors) synchronizationBegins(owner string, s messages.Synchronizatio
 	}
 }
 
-// synchronizationEnded ends a Synchronization run. After a success each held event becomes a task, unless the run saw it
-// (C40). After a failure the events are dropped: the next run gets newer snapshots, which contain them. Both not while
-// another run shows the binding, or when the watch is another one than the run has shown: that counts its changes from
-// the beginning.
+// synchronizationEnded ends a Synchronization run. After a success each held event becomes a task, unless the run saw
+// it (C40). After a failure the events are dropped: the next run gets newer snapshots, which contain them. Both not
+// while another run shows the binding, or when the watch is another one than the run has shown: that counts its
+// changes from the beginning.
 func (m *monitors) synchronizationEnded(ctx actor.Context, msg messages.SynchronizationEnded) {
 	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
 	for i, binding := range msg.Bindings {
@@ -450,8 +451,8 @@ func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeL
 	m.serve(ctx)
 }
 
-// serve answers the runs whose snapshots are complete (C36), or cannot become complete for now, and queues the deferred
-// Synchronizations whose bindings are complete by now. Each watch notifies when it is complete, or fails.
+// serve answers the runs whose snapshots are complete (C36), or cannot become complete for now, and queues the
+// deferred Synchronizations whose bindings are complete by now. Each watch notifies when it is complete, or fails.
 func (m *monitors) serve(ctx actor.Context) {
 	m.runs = slices.DeleteFunc(m.runs, func(r snapshotRequest) bool {
 		snapshots, complete := m.snapshots(r.msg)

@@ -246,11 +246,11 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	}
 }
 
-// spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config
-// actor receives the sections that are new, gives them their part of the ConfigMap and then answers who asked:
-// config may be busy with a write, and no module may run before it has its values.
-// The sections go to config from here, not from the run that asks: one that is cancelled between two
-// questions would leave modules without their part of the ConfigMap.
+// spawnModules starts actors for modules that are new, and sends the others what has changed in their directories
+// (P8). The config actor receives the sections that are new, gives them their part of the ConfigMap and then answers
+// who asked: config may be busy with a write, and no module may run before it has its values. The sections go to
+// config from here, not from the run that asks: one that is cancelled between two questions would leave modules
+// without their part of the ConfigMap.
 func (o *operator) spawnModules(ctx actor.Context, msg spawnModules) error {
 	if o.stopping { // they would not be stopped
 		return errors.New("the operator is stopping")

@@ -399,8 +399,8 @@ func (o *owner) refuseResult(a application, err error) {
 	o.program.Send(a.from, handed{Known: o.self.known(), Err: err})
 }
 
-// onFiles takes over static values and schemas that may have changed on disk. config has checked them, but not together
-// with what hooks have set.
+// onFiles takes over static values and schemas that may have changed on disk. config has checked them, but not
+// together with what hooks have set.
 func (o *owner) onFiles(files *values.Section) { o.takeOver(o.section.OnFiles(files)) }
 
 // setConfig replaces the ConfigMap and Secret layers; saved patches are replayed over them (D22).

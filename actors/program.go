@@ -26,7 +26,8 @@ import (
 	"addon-operator/values"
 )
 
-// outside is how many runs and deletes may go on outside of their queues at a time, or more with more parallel modules.
+// outside is how many runs and deletes may go on outside of their queues at a time, or more with more parallel
+// modules.
 const outside = 4
 
 // program is what all actors share. After the start only its atomic fields change, each by the one
@@ -256,8 +257,8 @@ func unhandled(ctx actor.Context, log *slog.Logger) {
 	}
 }
 
-// SendLater sends an actor a message of its own after a delay. A message that is on its way already arrives although the
-// timer is stopped.
+// SendLater sends an actor a message of its own after a delay. A message that is on its way already arrives although
+// the timer is stopped.
 func (p *program) SendLater(ctx actor.Context, in time.Duration, message any) *time.Timer {
 	self := ctx.Self()
 	return time.AfterFunc(in, func() { p.Send(self, message) })
@@ -319,8 +320,8 @@ const (
 	noticeAgain = 20
 )
 
-// NoticeFailure logs a failed attempt, and reports a task that keeps failing. A failure that is permitted is a warning,
-// because nothing retries it (F12).
+// NoticeFailure logs a failed attempt, and reports a task that keeps failing. A failure that is permitted is a
+// warning, because nothing retries it (F12).
 func (p *program) NoticeFailure(log *slog.Logger, t messages.Task, a supervisor.Attempt) {
 	log = log.With("task", t.Kind(), "queue", t.Queue, "attempt", a.Number, "err", a.Err)
 	if about := t.About(); about != "" {
@@ -372,8 +373,9 @@ func ForEverybody(err error) string {
 	return known.Public() + "; the log and 'addon-operator why' have the details"
 }
 
-// Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
-// Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows none.
+// Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with
+// x-secret (D41). Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows
+// none.
 type Secrets struct {
 	hider atomic.Pointer[values.Hider]
 	mu    sync.Mutex

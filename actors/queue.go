@@ -15,8 +15,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// queue is a FIFO of tasks (F1): a line, and a head that its owner executes. A head that fails stays the head while its
-// owner retries it, so the order holds without further work (F6). It leaves in three ways:
+// queue is a FIFO of tasks (F1): a line, and a head that its owner executes. A head that fails stays the head while
+// its owner retries it, so the order holds without further work (F6). It leaves in three ways:
 //
 //	done          TaskDone: nothing of it runs any more, or it goes on outside of the queue (isolate)
 //	replaced      a reload waits, which does again what the failing head does (F10)
@@ -237,8 +237,8 @@ func ofReload(t messages.Task) bool {
 	return false
 }
 
-// inPlaceOf removes waiting tasks, and returns t with their causes. If one of them was a step of a reload, the new task
-// becomes that step: otherwise the reload would wait for a task that no longer exists.
+// inPlaceOf removes waiting tasks, and returns t with their causes. If one of them was a step of a reload, the new
+// task becomes that step: otherwise the reload would wait for a task that no longer exists.
 func (q *queue) inPlaceOf(t messages.Task, which func(messages.Task) bool) messages.Task {
 	q.line = slices.DeleteFunc(q.line, func(waiting messages.Task) bool {
 		needless := which(waiting)

@@ -76,8 +76,8 @@ func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	c.program.Enqueue(ctx, true, c.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
-// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). Without such hooks the task itself
-// becomes the discovery. The first reload continues the span of the start-up.
+// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). Without such hooks the task
+// itself becomes the discovery. The first reload continues the span of the start-up.
 func (c *converge) begin(ctx actor.Context, t messages.Task) {
 	c.become(reloading)
 	cause := t.Cause
@@ -166,9 +166,9 @@ func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks
 	return append(tasks, c.program.NewTask(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
 }
 
-// exchangeGlobal queues the start-up of the global hooks, if their files have changed, and starts the reload again: its
-// beforeAll has not run with these hooks, or with the new global values. Tasks at the head come in
-// reverse: the start-up is put before the reload that was queued first.
+// exchangeGlobal queues the start-up of the global hooks, if their files have changed, and starts the reload again:
+// its beforeAll has not run with these hooks, or with the new global values. Tasks at the head come in reverse: the
+// start-up is put before the reload that was queued first.
 func (c *converge) exchangeGlobal(ctx actor.Context, d discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
 	if c.Noticed = true; c.phase != requested { // what has changed with them may not be complete yet
@@ -204,8 +204,8 @@ func (c *converge) watch(ctx actor.Context) {
 	})
 }
 
-// diskChanged has a reload compare the disk with the tree in force, and put in force what fits. A discovery that failed
-// may succeed now.
+// diskChanged has a reload compare the disk with the tree in force, and put in force what fits. A discovery that
+// failed may succeed now.
 func (c *converge) diskChanged(ctx actor.Context, what string) {
 	c.Runs.RetryNow()
 	if what != "" {
@@ -252,8 +252,8 @@ func (c *converge) purgesDecided(ctx actor.Context, s plan.Steps) {
 	}
 }
 
-// confirmPurge has the next reload look at a confirmation, and requests that reload. One that begins with the name of a
-// module is for an upgrade that this module holds back.
+// confirmPurge has the next reload look at a confirmation, and requests that reload. One that begins with the name of
+// a module is for an upgrade that this module holds back.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	if name, _, ok := strings.Cut(value, ":"); ok {
 		if c.Tree.Module(name) != nil {

@@ -33,7 +33,8 @@ type getDiscovery struct{}
 // discovery is the input of a DiscoverModules task, which converge hands over before each attempt, and, completed, its
 // result. No one writes to the maps of the input, and their fields in converge are replaced.
 type discovery struct {
-	// Reload is what converge knows; in the result, with the tree, the enabled modules and the verdicts of this discovery.
+	// Reload is what converge knows; in the result, with the tree, the enabled modules and the verdicts of this
+	// discovery.
 	plan.Reload
 	Config  map[string]bool // flags in the ConfigMap, by flag key
 	Dynamic map[string]bool // flags of global hooks, by flag key (D25)
@@ -92,8 +93,8 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 		return d, err
 	}
 	// Before any module runs or is deleted (M2). They stay when the module is disabled (M5). Those of a module under
-	// maintenance wait for its first run afterwards (H15). A failure that does not concern all, as an API server that is away
-	// does, is repeated, and reported, by the run of the module that has it (M4).
+	// maintenance wait for its first run afterwards (H15). A failure that does not concern all, as an API server that is
+	// away does, is repeated, and reported, by the run of the module that has it (M4).
 	err = j.installCRDs(run, d.Tree, d.Global, func(m addons.Module) bool {
 		return slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) &&
 			plan.Maintained(m, d.Maintenance) == ""
@@ -105,8 +106,8 @@ func (j Job) discover(run *supervisor.Run, d discovery) (_ discovery, err error)
 	return d, err
 }
 
-// askAgain is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
-// in force.
+// askAgain is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the
+// tree in force.
 func (j Job) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error) {
 	run, s := j.span(run, "discovery")
 	defer func() { s.End(err) }()
@@ -114,8 +115,9 @@ func (j Job) askAgain(run *supervisor.Run, d discovery) (_ discovery, err error)
 	return d, err
 }
 
-// findEnabled finds out which modules are enabled, with the global values as they are now. They are asked for also without
-// scripts: converge has received an edit before global-hooks may have it, and the modules that run next must see it.
+// findEnabled finds out which modules are enabled, with the global values as they are now. They are asked for also
+// without scripts: converge has received an edit before global-hooks may have it, and the modules that run next must
+// see it.
 func (j Job) findEnabled(run *supervisor.Run, d *discovery) (err error) {
 	if d.Global, err = sectionOf(run, messages.GlobalHooks); err != nil {
 		return err
@@ -284,16 +286,16 @@ func (j Job) current() error {
 	return nil
 }
 
-// gonePause is how long the directory of a module must be missing when a change of the disk was noticed a moment ago: it
-// may be about to be replaced.
+// gonePause is how long the directory of a module must be missing when a change of the disk was noticed a moment ago:
+// it may be about to be replaced.
 const gonePause = time.Second
 
 // refreshed is a tree that is not in force yet.
 //
-// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; charts are
-// read, hooks that differ are asked for their configuration; config checks new static values and schemas together with
-// what people wrote. Each step may refuse the new version of a module, which then keeps the version that is in force. At
-// the end the root hands out what has changed.
+// There is one way from the tree on disk to the tree in force (P8). addons.Tree.Refresh loads what differs; charts
+// are read, hooks that differ are asked for their configuration; config checks new static values and schemas together
+// with what people wrote. Each step may refuse the new version of a module, which then keeps the version that is in
+// force. At the end the root hands out what has changed.
 type refreshed struct {
 	// before is in force and not changed. The new tree belongs to the run until it is handed out: steps put
 	// modules of before back into it.
@@ -345,8 +347,8 @@ func (j Job) refresh(run *supervisor.Run, d discovery) (r refreshed, err error) 
 	return r, nil
 }
 
-// check says what is wrong with the files of a module that differ from those in force. old is what is in force, nil for
-// none. Hooks are asked for their configuration if they are in use. It returns the section of its values.
+// check says what is wrong with the files of a module that differ from those in force. old is what is in force, nil
+// for none. Hooks are asked for their configuration if they are in use. It returns the section of its values.
 func (j Job) check(run *supervisor.Run, m addons.Module, old *addons.Module, inUse bool) (*values.Section, error) {
 	if j.Charts != nil && m.Stale() == "" && (old == nil || !m.SameFiles(*old)) {
 		err := charts.Check(plan.ChartModule(m))
@@ -438,8 +440,8 @@ func (r refreshed) same() bool {
 		!slices.ContainsFunc(r.Tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
 }
 
-// Differs says what on disk is not as it is in force, "" for nothing. What was refused counts as well: it may be another
-// version by now. It changes nothing, so any goroutine may call it.
+// Differs says what on disk is not as it is in force, "" for nothing. What was refused counts as well: it may be
+// another version by now. It changes nothing, so any goroutine may call it.
 func (s *Shared) Differs() string {
 	tree := s.Tree.Load()
 	changed := slices.Sorted(maps.Keys(tree.Unloaded(s.Dirs)))

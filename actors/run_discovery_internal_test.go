@@ -71,7 +71,8 @@ func TestHooksOfAMissingModuleCannotBeLoaded(t *testing.T) {
 	}
 }
 
-// versions writes so many versions of a tree. All files have the same time and the same size, as those of reproducible archives have.
+// versions writes so many versions of a tree. All files have the same time and the same size, as those of
+// reproducible archives have.
 func versions(t *testing.T, dir string, n int) {
 	t.Helper()
 	at := time.Now().Add(-time.Hour)

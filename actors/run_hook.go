@@ -114,10 +114,10 @@ func inFile(triggers []messages.Trigger, snapshots messages.Snapshots) (sum int)
 	return sum
 }
 
-// skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
-// others, and must not take an incomplete snapshot for a complete one. When the snapshots are
-// complete, the module (or the reload) that is due then runs its order hooks again (Late), and a Synchronization shows what
-// events would have shown (Instead); the next tick comes by itself (C17).
+// skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay others, and must not
+// take an incomplete snapshot for a complete one. When the snapshots are complete, the module (or the reload) that is
+// due then runs its order hooks again (Late), and a Synchronization shows what events would have shown (Instead); the
+// next tick comes by itself (C17).
 func (h hookJob) skip(w messages.RunHook, reason string) {
 	h.Log.Warn("hook is skipped: one of its bindings has no complete snapshot",
 		"hook", h.hook.Name, "binding", w.Binding, "err", reason)
@@ -143,9 +143,9 @@ func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 	}}}
 }
 
-// contexts completes the triggers with snapshots, which they share. A Synchronization in place of events shows its binding,
-// unless the module was disabled and enabled since, with another hook: then the start has shown what there is. One that a
-// person repeats has its objects already.
+// contexts completes the triggers with snapshots, which they share. A Synchronization in place of events shows its
+// binding, unless the module was disabled and enabled since, with another hook: then the start has shown what there
+// is. One that a person repeats has its objects already.
 func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks.Context {
 	list := make([]hooks.Context, 0, len(triggers))
 	for _, t := range triggers {
@@ -182,8 +182,8 @@ func pick(snapshots messages.Snapshots, names []string) map[string][]hooks.Objec
 	return picked
 }
 
-// snapshots takes the snapshots of all bindings of the hook, once, now (C35): it waits until they are complete, then takes
-// the values of the owner again, because the wait may have been long.
+// snapshots takes the snapshots of all bindings of the hook, once, now (C35): it waits until they are complete, then
+// takes the values of the owner again, because the wait may have been long.
 func (h hookJob) snapshots(synchronization messages.Synchronization) (messages.Snapshots, error) {
 	h.run.Step("%s: wait for snapshots", h.hook.Name)
 	question := messages.GetSnapshots{Owner: h.Owner, Hook: h.hook, Synchronization: synchronization}
@@ -270,8 +270,8 @@ func (h hookJob) postpone(w messages.SynchronizeHook, reason string) {
 	}
 }
 
-// synchronizationTrigger shows a binding, with the given index (C31). All bindings of a group share a context, which has
-// snapshots in place of objects (C34).
+// synchronizationTrigger shows a binding, with the given index (C31). All bindings of a group share a context, which
+// has snapshots in place of objects (C34).
 func synchronizationTrigger(b hooks.KubernetesBinding, i int) messages.Trigger {
 	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization}
 	if b.Group != "" {
@@ -285,8 +285,8 @@ func synchronizationTrigger(b hooks.KubernetesBinding, i int) messages.Trigger {
 // objects and metrics (here). A failure before the commit leaves nothing behind. What fails after
 // it is kept with the task, and a retry continues there without running the hook again (D26).
 //
-// The end counts as exactly one of success, error and allowed error. A hook that was killed with its module or the operator
-// is not counted: it has not failed.
+// The end counts as exactly one of success, error and allowed error. A hook that was killed with its module or the
+// operator is not counted: it has not failed.
 func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
 	name := contexts[0].Binding
 	var s span
@@ -325,9 +325,9 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 	return h.finish(e)
 }
 
-// process runs the executable when the rate limit of the hook allows a run (C10), with the values as they are then, and
-// notifies everyone who watches over hooks: the report of hanging ones, and HookRan. The result is returned with an
-// error, too: it has the usage, and patches that are applied despite the failure (K9).
+// process runs the executable when the rate limit of the hook allows a run (C10), with the values as they are then,
+// and notifies everyone who watches over hooks: the report of hanging ones, and HookRan. The result is returned with
+// an error, too: it has the usage, and patches that are applied despite the failure (K9).
 func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
 	if limit := h.Limits.of(h.hook); limit != nil && !limit.Allow() {
 		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
@@ -382,8 +382,8 @@ func (h hookJob) finish(e effects) (err error) {
 	return nil
 }
 
-// objectPatches parses the whole file before any of it has an effect (K1), and refuses what cannot be right, such as an
-// unknown kind, without writing (D26, K7). Of a failed hook only those with ignoreHookError count (K9).
+// objectPatches parses the whole file before any of it has an effect (K1), and refuses what cannot be right, such as
+// an unknown kind, without writing (D26, K7). Of a failed hook only those with ignoreHookError count (K9).
 func (h hookJob) objectPatches(result hooks.Result, failed bool) ([]objectpatch.Patch, error) {
 	objects, err := objectpatch.Parse(result.ObjectPatches, h.JQLibrary...)
 	if err != nil {

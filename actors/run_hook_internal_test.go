@@ -50,8 +50,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// P5: a Synchronization in place of events shows the objects of its binding, not those of another one with the same name,
-// and nothing if the hook has changed. One that a person repeats shows what it has shown.
+// P5: a Synchronization in place of events shows the objects of its binding, not those of another one with the same
+// name, and nothing if the hook has changed. One that a person repeats shows what it has shown.
 func TestSynchronizationInPlaceOfEvents(t *testing.T) {
 	snapshots := messages.Snapshots{Bindings: []messages.BindingSnapshot{{Name: "twins", Objects: objects("a")}, {Name: "twins", Objects: objects("b")}}}
 	trigger := func(name string, index int, shown []hooks.Object) messages.Trigger {

@@ -234,9 +234,9 @@ func (j Job) apply(run *supervisor.Run) (outcome helm.Outcome, untouched bool, e
 	return outcome, false, nil
 }
 
-// ensureCRDs installs the CRDs that the discovery could not, because the module was under maintenance, their files were
-// wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may watch
-// their kinds, and again before Helm: maintenance may be over since, and hooks may have set values.
+// ensureCRDs installs the CRDs that the discovery could not, because the module was under maintenance, their files
+// were wrong, or have changed since; and those of subcharts that values enable. It is called before hooks, which may
+// watch their kinds, and again before Helm: maintenance may be over since, and hooks may have set values.
 func (j Job) ensureCRDs(run *supervisor.Run) error {
 	if j.CRDs == nil || j.Known.Maintenance != "" {
 		return nil
@@ -251,8 +251,8 @@ func (j Job) ensureCRDs(run *supervisor.Run) error {
 }
 
 // failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
-// kind may belong to another module, so the CRDs of all enabled modules are installed, except of those under maintenance
-// (H15) or suspended (H27).
+// kind may belong to another module, so the CRDs of all enabled modules are installed, except of those under
+// maintenance (H15) or suspended (H27).
 func (j Job) failed(run *supervisor.Run, cause error) error {
 	var refused *helm.Error
 	if errors.As(cause, &refused) && refused.Kind == helm.Invalid {
@@ -283,9 +283,9 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	// ensured has by module the checksum of its files, and of what its subcharts brought, when that was last installed. So
-	// a run asks the API server only when these have changed, values enable another subchart, or it has failed. Runs of
-	// several modules use it at the same time.
+	// ensured has by module the checksum of its files, and of what its subcharts brought, when that was last installed.
+	// So a run asks the API server only when these have changed, values enable another subchart, or it has failed. Runs
+	// of several modules use it at the same time.
 	ensured sync.Map
 }
 
@@ -294,8 +294,8 @@ func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRD
 	return &Definitions{client: client, releases: releases, options: options}
 }
 
-// EnsureCRDs implements CRDs. Of two definitions with one name that of the later module counts, and of those of a module
-// its own, not that of a subchart (M1).
+// EnsureCRDs implements CRDs. Of two definitions with one name that of the later module counts, and of those of a
+// module its own, not that of a subchart (M1).
 func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 	var all []kube.CRD
 	var errs []error
@@ -426,9 +426,9 @@ func (j Job) Purge(run *supervisor.Run, release string) (purged bool, err error)
 	return true, nil
 }
 
-// allRan is an error while an enabled module may have objects of a release that is to be purged: one that was renamed, or
-// merged into another one, has had another release. A run that succeeds takes its objects over, and the purge leaves
-// those of others alone (P2); until then it is unknown which these are.
+// allRan is an error while an enabled module may have objects of a release that is to be purged: one that was
+// renamed, or merged into another one, has had another release. A run that succeeds takes its objects over, and the
+// purge leaves those of others alone (P2); until then it is unknown which these are.
 func (j Job) allRan(run *supervisor.Run, release string, d discovery) error {
 	const unknown = ", so it is unknown whether the module has objects of this release"
 	if broken := d.Tree.Broken; len(broken) > 0 {
@@ -460,8 +460,8 @@ func (j Job) allRan(run *supervisor.Run, release string, d discovery) error {
 	return nil
 }
 
-// unclaimed is an error while a module that is left alone, and so takes nothing over, renders an object of a release, and
-// while that is unknown.
+// unclaimed is an error while a module that is left alone, and so takes nothing over, renders an object of a release,
+// and while that is unknown.
 func (j Job) unclaimed(run *supervisor.Run, release string, m addons.Module, known known) error {
 	merged, _ := known.Values()
 	chart, claimed := plan.HelmModule(m, merged), false

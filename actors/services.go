@@ -277,8 +277,8 @@ func (s *Shared) Hanging() []view.RunningHook {
 	return out
 }
 
-// hookBegins notes that the process of a hook, or of an enabled script, is about to start; the caller calls ended when it
-// is gone.
+// hookBegins notes that the process of a hook, or of an enabled script, is about to start; the caller calls ended
+// when it is gone.
 func (j Job) hookBegins(name, binding string) (ended func()) {
 	h := &view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: name, Binding: binding, Began: time.Now()}
 	j.running.Store(h, true)
@@ -319,7 +319,8 @@ type (
 	}
 )
 
-// span is a part of a trace. Without tracing it is one that does nothing, and has no name; the zero value has not begun.
+// span is a part of a trace. Without tracing it is one that does nothing, and has no name; the zero value has not
+// begun.
 //
 // A converge is one span that begins in one message and ends in another; its tasks carry its name
 // (Task.Trace) as text, because messages hold no contexts. What events cause has a trace of its

@@ -634,7 +634,8 @@ func TestDefaultsOfChart(t *testing.T) {
 	}
 }
 
-// H1, J12: a chart that can never be installed is a problem of its module; without a chart there is nothing to install.
+// H1, J12: a chart that can never be installed is a problem of its module; without a chart there is nothing to
+// install.
 func TestChartsThatCannotBeInstalled(t *testing.T) {
 	tree, _ := load(t, map[string]string{
 		"modules/010-lib/Chart.yaml":         "apiVersion: v2\nname: lib\nversion: 1.0.0\ntype: library\n",
@@ -650,8 +651,9 @@ func TestChartsThatCannotBeInstalled(t *testing.T) {
 	}
 }
 
-// P8: what changes below the directories is noticed: files, new directories and what comes in them, and links that are
-// pointed at another tree, whether the root lies behind one, as with git-sync, or its files do, as in projected volumes.
+// P8: what changes below the directories is noticed: files, new directories and what comes in them, and links that
+// are pointed at another tree, whether the root lies behind one, as with git-sync, or its files do, as in projected
+// volumes.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

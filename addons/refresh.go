@@ -604,10 +604,10 @@ func inRun(name string) bool {
 	return slices.Contains([]string{"templates", "charts", "chart", "openapi", "Chart.yaml", "values.yaml", moduleFile}, top)
 }
 
-// lookEvery is how often the files are compared. Looks take at most one part in so many of the time, however many files
-// there are: Seldom for an operator, which is idle most of the time, and Often where a person waits. A change is seen
-// after lookLatest, unless that is more than Often. A change is reported when a look finds nothing newer, because a
-// tree is half written until then, but after quietLimit at the latest.
+// lookEvery is how often the files are compared. Looks take at most one part in so many of the time, however many
+// files there are: Seldom for an operator, which is idle most of the time, and Often where a person waits. A change
+// is seen after lookLatest, unless that is more than Often. A change is reported when a look finds nothing newer,
+// because a tree is half written until then, but after quietLimit at the latest.
 const (
 	lookEvery  = 100 * time.Millisecond
 	lookLatest = 3 * time.Second

@@ -281,8 +281,8 @@ func TestInterrupts(t *testing.T) {
 	})
 }
 
-// As with 2>&1 | tee, which Ctrl-C ends, too, and with | head: when no one reads what the script prints, it still stops the
-// operator and the cluster.
+// As with 2>&1 | tee, which Ctrl-C ends, too, and with | head: when no one reads what the script prints, it still
+// stops the operator and the cluster.
 func TestRunWithoutAReader(t *testing.T) {
 	aloneInFull(t)
 	for last, end := range map[string]func(p *play){
@@ -298,8 +298,8 @@ func TestRunWithoutAReader(t *testing.T) {
 	}
 }
 
-// The kubeconfig and logs are for their owner alone; the programs that are built on the way have the modes that they have
-// after make build.
+// The kubeconfig and logs are for their owner alone; the programs that are built on the way have the modes that they
+// have after make build.
 func TestProgramsOfRunAreForAll(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -344,8 +344,8 @@ func TestRunOfABrokenModule(t *testing.T) {
 	p.nothingIsLeft()
 }
 
-// VIEW=1: the command dev is the operator; without a terminal it prints lines. It ends at Ctrl-C, and at a signal that only
-// the script receives.
+// VIEW=1: the command dev is the operator; without a terminal it prints lines. It ends at Ctrl-C, and at a signal
+// that only the script receives.
 func TestRunWithAView(t *testing.T) {
 	alone(t)
 	for name, end := range map[string]func(p *play){

@@ -16,8 +16,8 @@ import (
 // the values of the release (H6), or Helm. It is called before each decision, and changes only the state in memory.
 //
 // If Helm's record is what the module would render, it is enough to put our labels on that record (adopt). Another
-// revision would restart workloads that depend on the revision, run the hooks of the chart again, and replace passwords
-// and certificates that the chart generates.
+// revision would restart workloads that depend on the revision, run the hooks of the chart again, and replace
+// passwords and certificates that the chart generates.
 func (a *apply) understand() error {
 	a.adopts = false
 	last, ok := a.store.state.Last()

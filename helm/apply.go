@@ -311,9 +311,9 @@ func (a *apply) check() (err error) {
 	return a.findAbsent()
 }
 
-// assume reads the state of the release, or takes it from memory if that demands an upgrade: before the first write, an
-// upgrade reads the newest record in the version that was assumed, and its own record must not exist. If either is not
-// so, run reads the state.
+// assume reads the state of the release, or takes it from memory if that demands an upgrade: before the first write,
+// an upgrade reads the newest record in the version that was assumed, and its own record must not exist. If either is
+// not so, run reads the state.
 func (a *apply) assume() (State, error) {
 	records := a.op.home.records
 	state := records.remembered(a.op.release)

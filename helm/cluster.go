@@ -59,10 +59,10 @@ var (
 // sent requests a moment ago; Helm's own requests the version of the API server.
 func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
 
-// Build implements kube.Interface. The manifest to apply, and hooks (which are built with
-// validation), must consist of known kinds. An older manifest may name kinds in versions that the API server no
-// longer serves. Their objects are found in another version of the group; if there is none they cannot be deleted, and
-// insisting on them would block the release forever. Kinds of an API whose server does not answer are an error in both.
+// Build implements kube.Interface. The manifest to apply, and hooks (which are built with validation), must consist
+// of known kinds. An older manifest may name kinds in versions that the API server no longer serves. Their objects
+// are found in another version of the group; if there is none they cannot be deleted, and insisting on them would
+// block the release forever. Kinds of an API whose server does not answer are an error in both.
 func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, error) {
 	data, err := io.ReadAll(manifest)
 	if err != nil {
@@ -180,8 +180,8 @@ func onlyError(err error) error {
 	return err
 }
 
-// Update implements kube.Interface for upgrades. What has left the chart is deleted here and not by Helm, which forgets
-// what it cannot delete, and deletes what does not belong to the release (P2).
+// Update implements kube.Interface for upgrades. What has left the chart is deleted here and not by Helm, which
+// forgets what it cannot delete, and deletes what does not belong to the release (P2).
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	var err error
 	if k.heals {

@@ -37,8 +37,8 @@ func (p past) without() []Object {
 	return slices.DeleteFunc(slices.Clone(p.gone), func(o Object) bool { return slices.Contains(p.data, o) })
 }
 
-// compare finds out which objects of older manifests are not wanted any more. Objects whose kinds the API server has in
-// no version cannot be deleted: they are noted in op.unserved.
+// compare finds out which objects of older manifests are not wanted any more. Objects whose kinds the API server has
+// in no version cannot be deleted: they are noted in op.unserved.
 func (op *operation) compare(older []string, wanted []Object) (p past, _ error) {
 	l := op.home
 	var kept []Object
@@ -239,10 +239,10 @@ func (op *operation) reportUnserved() {
 	}
 }
 
-// emptied refuses a chart whose files have lost their content since a revision was made, or one of whose directories is
-// gone: a disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete objects or
-// reset values (P8). After a restart the records alone show what was there: templates that have printed something, and
-// that there were values.
+// emptied refuses a chart whose files have lost their content since a revision was made, or one of whose directories
+// is gone: a disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete
+// objects or reset values (P8). After a restart the records alone show what was there: templates that have printed
+// something, and that there were values.
 func (t *target) emptied() error {
 	has := t.chart.Content()
 	for _, r := range t.store.state.effective() {

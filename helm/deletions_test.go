@@ -121,8 +121,8 @@ func (f *fixture) hasScaler() bool {
 	return err == nil
 }
 
-// H12: an object that a record has in a version that is no longer served is deleted in another version of its group. One
-// whose kind has no version is named.
+// H12: an object that a record has in a version that is no longer served is deleted in another version of its group.
+// One whose kind has no version is named.
 func TestRemovedInAnotherVersion(t *testing.T) {
 	for name, remove := range map[string]func(f *fixture, m Module){
 		"uninstall": func(f *fixture, _ Module) { f.uninstall("scaler", true) },
@@ -218,8 +218,8 @@ func (f *fixture) held(m Module, why string, objects ...string) string {
 	return outcome.Held.Confirm
 }
 
-// P1: an upgrade that would delete data waits for a person, who allows exactly these objects. Taking the change back ends
-// it, and what a person has deleted, handed over or marked to be kept does not count.
+// P1: an upgrade that would delete data waits for a person, who allows exactly these objects. Taking the change back
+// ends it, and what a person has deleted, handed over or marked to be kept does not count.
 func TestUpgradeThatDeletesDataIsHeld(t *testing.T) {
 	f := start(t)
 	m := f.guarded().with("claim", "data").with("cluster", true)

@@ -441,9 +441,9 @@ func HideBoth(before, after map[string]any, mask func(object map[string]any) map
 	return old, fresh
 }
 
-// hide returns what may be shown of a value before and after; the last two are what the mask shows of them. It descends
-// as long as both sides have the same structure. Of anything else that differs, nothing is shown if the mask has found
-// a secret on one side.
+// hide returns what may be shown of a value before and after; the last two are what the mask shows of them. It
+// descends as long as both sides have the same structure. Of anything else that differs, nothing is shown if the mask
+// has found a secret on one side.
 func hide(b, a, shownB, shownA any) (any, any) {
 	oldMap, ok1 := b.(map[string]any)
 	newMap, ok2 := a.(map[string]any)

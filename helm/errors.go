@@ -124,8 +124,8 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 // minSecret is the length below which a value is not masked: replacing "yes" would destroy the text and hide nothing.
 const minSecret = 4
 
-// keepSecrets remembers the values of Secrets that are about to be written, plain, in base64 and quoted: the API server
-// and webhooks quote what they refuse.
+// keepSecrets remembers the values of Secrets that are about to be written, plain, in base64 and quoted: the API
+// server and webhooks quote what they refuse.
 func (op *operation) keepSecrets(objects []*unstructured.Unstructured) {
 	for _, o := range objects {
 		if o.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") {
@@ -146,7 +146,8 @@ func (op *operation) keepSecrets(objects []*unstructured.Unstructured) {
 	}
 }
 
-// masked is a text without these values. Longer ones go first, so that one that contains another disappears as a whole.
+// masked is a text without these values. Longer ones go first, so that one that contains another disappears as a
+// whole.
 func (op *operation) masked(text string) string {
 	for _, s := range slices.SortedFunc(slices.Values(op.secrets), func(a, b string) int { return len(b) - len(a) }) {
 		if len(s) >= minSecret {

@@ -131,7 +131,8 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// Advice is only given where it is more than the API server says: "forbidden" is not always a permission of the operator.
+// Advice is only given where it is more than the API server says: "forbidden" is not always a permission of the
+// operator.
 func TestAdviceFollowsTheCause(t *testing.T) {
 	for text, want := range map[string]string{
 		`pods "a" is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"`: "grant the operator's service account this permission",

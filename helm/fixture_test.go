@@ -215,8 +215,8 @@ func (f *fixture) kubeconfig(user string) string {
 	return path
 }
 
-// grant lets a user do what the rules say, in the whole cluster. It waits until the API server knows that, which it does a
-// moment later.
+// grant lets a user do what the rules say, in the whole cluster. It waits until the API server knows that, which it
+// does a moment later.
 func (f *fixture) grant(user string, rules ...rbacv1.PolicyRule) {
 	f.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}

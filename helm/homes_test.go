@@ -151,7 +151,8 @@ func TestNamespaceOfModuleWithReleaseOfAPerson(t *testing.T) {
 	remains(false)
 }
 
-// H20: somebody deletes the pointer, and then the directory of the module: this process finds the release all the same.
+// H20: somebody deletes the pointer, and then the directory of the module: this process finds the release all the
+// same.
 func TestPointerIsDeleted(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("lost")

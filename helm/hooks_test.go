@@ -69,7 +69,8 @@ func (f *fixture) account(name string) (uid string) {
 	return string(a.UID)
 }
 
-// endPods ends the Pods of a Job that are pending, as a kubelet would; other than that they stay so: there are no nodes.
+// endPods ends the Pods of a Job that are pending, as a kubelet would; other than that they stay so: there are no
+// nodes.
 func (f *fixture) endPods(job string, phase corev1.PodPhase) {
 	f.Helper()
 	pods := f.kube.CoreV1().Pods(f.namespace)

@@ -55,9 +55,9 @@ type renderer struct {
 	renders sync.Map
 }
 
-// render returns the render of a module: what is remembered, or what its record has (home.recall) unless again is set,
-// when the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer, so nothing
-// of a chart that asks is the same.
+// render returns the render of a module: what is remembered, or what its record has (home.recall) unless again is
+// set, when the inputs are the same. While an API does not answer, what templates ask about kinds may have no answer,
+// so nothing of a chart that asks is the same.
 func (r *renderer) render(op *operation, m Module, ch *charts.Chart, again bool) (*rendered, error) {
 	data, err := json.Marshal(m.Values)
 	if err != nil {

@@ -63,7 +63,8 @@ func (s State) Last() (Revision, bool) {
 }
 
 // effective returns the revisions whose objects may exist, newest first: the newest one, and if that is not deployed,
-// those before it, up to the last one that was. Helm ignores those in between. A superseded revision was deployed, too.
+// those before it, up to the last one that was. Helm ignores those in between. A superseded revision was deployed,
+// too.
 func (s State) effective() (all []Revision) {
 	for _, r := range slices.Backward(s.Revisions) {
 		all = append(all, r)
@@ -213,8 +214,8 @@ func listingOf(records []metav1.PartialObjectMetadata) listing {
 	return found
 }
 
-// revisionOf reads the labels of an object, if it is a release record. A checksum that was copied from another revision
-// does not count (revisionLabel).
+// revisionOf reads the labels of an object, if it is a release record. A checksum that was copied from another
+// revision does not count (revisionLabel).
 func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, ok bool) {
 	version, err := strconv.Atoi(m.Labels["version"])
 	name = m.Labels["name"]

@@ -164,8 +164,9 @@ func isOther(them, us owner) bool {
 	return them.name != "" && them != us && (them.name != us.name || them.namespace != "")
 }
 
-// checkOwners refuses to write objects of another release that has a module, of another program, or of another operator
-// (Foreign), before anything is written: both would change them without end. Objects without an owner are adopted (H7).
+// checkOwners refuses to write objects of another release that has a module, of another program, or of another
+// operator (Foreign), before anything is written: both would change them without end. Objects without an owner are
+// adopted (H7).
 func (a *apply) checkOwners() error {
 	if a.surveyed {
 		return nil

@@ -209,9 +209,10 @@ func objectsOf(manifests ...string) (all []Object, err error) {
 	return all, nil
 }
 
-// chartsDeleteHooks replaces the delete hooks in a record by those that the chart on disk has (P2): whoever writes a record
-// could otherwise have anything created and deleted, with the rights of the operator. A record without such hooks runs
-// none. If the chart cannot be rendered, the error keeps the release: a hook may be there to protect its data.
+// chartsDeleteHooks replaces the delete hooks in a record by those that the chart on disk has (P2): whoever writes a
+// record could otherwise have anything created and deleted, with the rights of the operator. A record without such
+// hooks runs none. If the chart cannot be rendered, the error keeps the release: a hook may be there to protect its
+// data.
 func chartsDeleteHooks(op *operation, s *store, rel *release.Release, of Module) error {
 	if !slices.ContainsFunc(rel.Hooks, runsOnDelete) {
 		return nil

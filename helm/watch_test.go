@@ -229,8 +229,8 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 	}
 }
 
-// Somebody else works on a release with the helm command line: the next reload, or run, sees it. Memory that demands an
-// upgrade is not believed: neither if the record that it knows is another one, nor if there is a newer one. H6.
+// Somebody else works on a release with the helm command line: the next reload, or run, sees it. Memory that demands
+// an upgrade is not believed: neither if the record that it knows is another one, nor if there is a newer one. H6.
 func TestChangedRecords(t *testing.T) {
 	f := start(t)
 	m := module(t, "simple").with("text", "one")

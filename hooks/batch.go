@@ -199,8 +199,8 @@ func ordinarySettings(settings map[string]any) map[string]any {
 	return out
 }
 
-// probe translates the readiness hook: it runs by its schedule, in a queue of its own, and a failure is allowed, so that
-// it does not hold up anything.
+// probe translates the readiness hook: it runs by its schedule, in a queue of its own, and a failure is allowed, so
+// that it does not hold up anything.
 func probe(raw map[string]any, queue string) map[string]any {
 	out := ordinary(raw)
 	list, _ := out[string(OnSchedule)].([]any)

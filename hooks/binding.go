@@ -285,8 +285,8 @@ const (
 	penalty  = time.Minute
 )
 
-// Filter is a compiled jq expression. It is safe for concurrent use. Of files it has access only to the modules that it
-// imports, which are read when it is compiled. A nil *Filter is the filter of a binding without jqFilter.
+// Filter is a compiled jq expression. It is safe for concurrent use. Of files it has access only to the modules that
+// it imports, which are read when it is compiled. A nil *Filter is the filter of a binding without jqFilter.
 type Filter struct {
 	source     string
 	program    *jq.Program

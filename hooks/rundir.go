@@ -54,7 +54,8 @@ func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 	return &runDir{path: path, max: maxResult}, nil
 }
 
-// MakeDir makes a directory for files of the operator that hooks read. The next operator removes it if this one is killed.
+// MakeDir makes a directory for files of the operator that hooks read. The next operator removes it if this one is
+// killed.
 func (r *Runner) MakeDir(name string) (path string, err error) {
 	dir, err := makeRunDir(r.options.TmpDir, name, 0)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 var shellFiles embed.FS
 
 // shellLibrary serves the library where its files are not in the root directory: on the machine of a developer, or in
-// an image of one's own. Nothing is written outside of the directory for temporary files, and nothing changes for hooks
-// that do not name the library. Bash reads the file in BASH_ENV before a script; the one here makes source find it.
+// an image of one's own. Nothing is written outside of the directory for temporary files, and nothing changes for
+// hooks that do not name the library. Bash reads the file in BASH_ENV before a script; the one here makes source find
+// it.
 type shellLibrary struct {
 	unpack func() (dir string, err error) // nil: nothing is to be served
 }

@@ -151,7 +151,8 @@ func TestShellLibraryFails(t *testing.T) {
 	}
 }
 
-// A hook that names the library finds it; what it starts, and other hooks, do not notice. BASH_ENV of the environment stays.
+// A hook that names the library finds it; what it starts, and other hooks, do not notice. BASH_ENV of the environment
+// stays.
 func TestShellLibraryIsFoundByThoseThatNameIt(t *testing.T) {
 	runner := newShellRunner(t)
 	helper := filepath.Join(t.TempDir(), "functions.sh")

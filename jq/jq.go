@@ -22,9 +22,9 @@ import (
 // maxExpression bounds the text of a program, in bytes: the library parses and compiles nested ones recursively.
 const maxExpression = 64 << 10
 
-// olderFunctions defines those functions of the jq program that the library leaves out and that
-// existing filters use. Keys are sorted here in any case; output to stderr is dropped. Bessel functions of an order of a
-// billion take minutes, so there are none.
+// olderFunctions defines those functions of the jq program that the library leaves out and that existing filters use.
+// Keys are sorted here in any case; output to stderr is dropped. Bessel functions of an order of a billion take
+// minutes, so there are none.
 const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse;
 def debug: .; def stderr: .; def jn(n; x): error("jn is not supported"); def yn(n; x): error("yn is not supported"); `
 
@@ -476,8 +476,8 @@ func size(v any, depth, most int) int {
 	return n
 }
 
-// A search is one step of the library, which for each match counts the characters before it. So its time grows with the
-// matches times the length of the text: it is 20 minutes for each "a" in a MiB of them.
+// A search is one step of the library, which for each match counts the characters before it. So its time grows with
+// the matches times the length of the text: it is 20 minutes for each "a" in a MiB of them.
 const (
 	maxSearch = 512 << 20 // of what a search costs; one is about a nanosecond
 	perPart   = 16        // for each character that is looked at, and each part of the expression

@@ -218,9 +218,9 @@ func retryOnConflict(write func() error) error {
 	return last
 }
 
-// RedirectKlog redirects the log of the Kubernetes libraries to log, as debug: the caller that failed reports an error,
-// too, with more context. V(6) has a line for each request. V(7) and above would show headers and bodies, with whole
-// Secrets among them (J9).
+// RedirectKlog redirects the log of the Kubernetes libraries to log, as debug: the caller that failed reports an
+// error, too, with more context. V(6) has a line for each request. V(7) and above would show headers and bodies, with
+// whole Secrets among them (J9).
 //
 // The libraries' logger is global to the process: call this once, from main,
 // before the first goroutine.
@@ -256,7 +256,8 @@ type about struct {
 	count      *atomic.Int64
 }
 
-// WithAbout returns a context in which warnings of the API server are logged with more attributes: whose request it is.
+// WithAbout returns a context in which warnings of the API server are logged with more attributes: whose request it
+// is.
 func WithAbout(ctx context.Context, attributes ...any) context.Context {
 	a, ok := ctx.Value(aboutKey{}).(about)
 	if !ok {
@@ -266,8 +267,8 @@ func WithAbout(ctx context.Context, attributes ...any) context.Context {
 	return context.WithValue(ctx, aboutKey{}, a)
 }
 
-// warnings logs the warnings of the API server (deprecated versions, unknown fields), with the attribute err: they come
-// with each request, and the log repeats what has one at growing intervals (J13).
+// warnings logs the warnings of the API server (deprecated versions, unknown fields), with the attribute err: they
+// come with each request, and the log repeats what has one at growing intervals (J13).
 type warnings struct{ log *slog.Logger }
 
 var _ rest.WarningHandlerWithContext = warnings{}

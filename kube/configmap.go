@@ -158,8 +158,8 @@ func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
 	return ContentOf(object.Object), nil
 }
 
-// change writes what edit makes of the object, with other data; nil is nothing to write. It does both again while other
-// writers are faster. It returns the content as written or, with an error of edit, as read.
+// change writes what edit makes of the object, with other data; nil is nothing to write. It does both again while
+// other writers are faster. It returns the content as written or, with an error of edit, as read.
 func (s ConfigMapStore) change(ctx context.Context, edit func(object *unstructured.Unstructured, read ConfigMap) (data map[string]string, err error)) (content ConfigMap, err error) {
 	err = retryOnConflict(func() error {
 		object, err := s.get(ctx)

@@ -176,8 +176,8 @@ func (c *Client) isServed(ctx context.Context, d crdSource) bool {
 	})
 }
 
-// keepConversion keeps a conversion whose strategy others set at run time (M3): the apply would mix it with that of the
-// file. Certificates that they put into that of the file stay by themselves.
+// keepConversion keeps a conversion whose strategy others set at run time (M3): the apply would mix it with that of
+// the file. Certificates that they put into that of the file stay by themselves.
 func keepConversion(next, live *unstructured.Unstructured) {
 	current, _, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
 	theirs := slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {

@@ -95,8 +95,8 @@ func (k *kinds) refresh(ctx context.Context) error {
 	return k.discover(ctx)
 }
 
-// discover replaces what is known. After an error that stays, and is good for all kinds in it. Called with the lock, as
-// what follows.
+// discover replaces what is known. After an error that stays, and is good for all kinds in it. Called with the lock,
+// as what follows.
 func (k *kinds) discover(ctx context.Context) error {
 	begin := time.Now()
 	groups, lists, failed, err := k.ask(ctx)
@@ -134,8 +134,9 @@ func (k *kinds) ask(ctx context.Context) (groups []*metav1.APIGroup, lists []*me
 	return groups, lists, failed, nil
 }
 
-// RecentKinds gives away the last discovery, if it is younger than a second and complete: when it was made, and what it
-// has listed. Otherwise, and each further time, at is zero. Helm needs the same at the start, a moment after the hooks.
+// RecentKinds gives away the last discovery, if it is younger than a second and complete: when it was made, and what
+// it has listed. Otherwise, and each further time, at is zero. Helm needs the same at the start, a moment after the
+// hooks.
 func (c *Client) RecentKinds() (at time.Time, groups []*metav1.APIGroup, lists []*metav1.APIResourceList) {
 	c.kinds.mu.Lock()
 	defer c.kinds.mu.Unlock()
@@ -202,8 +203,8 @@ func (k kind) rank(word string) int {
 	}
 }
 
-// missing distinguishes a kind that does not exist from one that cannot be looked up: when an
-// aggregated API is away, its kinds are not gone. A kind in a version that is not served is answered with those that are.
+// missing distinguishes a kind that does not exist from one that cannot be looked up: when an aggregated API is away,
+// its kinds are not gone. A kind in a version that is not served is answered with those that are.
 func (k *kinds) missing(apiVersion, word string) error {
 	var away, served []string
 	for gv := range k.failed {

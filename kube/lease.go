@@ -43,9 +43,9 @@ type LeaseStatus struct {
 	Problem     string    // last error while accessing the Lease; empty when there is none
 }
 
-// Lease is the part of one replica in the election of a leader (L1). It does what the election of client-go does, but for
-// three things that make it safe to act on: its Fence is open no longer than the Lease is certainly held, counted from
-// before each request; what another client has written is bounded; and a Lease that was deleted is no free one.
+// Lease is the part of one replica in the election of a leader (L1). It does what the election of client-go does, but
+// for three things that make it safe to act on: its Fence is open no longer than the Lease is certainly held, counted
+// from before each request; what another client has written is bounded; and a Lease that was deleted is no free one.
 type Lease struct {
 	options LeaseOptions
 	fence   *Fence

@@ -185,8 +185,8 @@ func (m *ModuleObjects) list(ctx context.Context) (all []moduleDocument, err err
 	return found.Items, err
 }
 
-// at has a request go to the objects, or to what is below them. It is no request of the dynamic client, which decodes an
-// object into maps first, with all that the operator does not use: a start reads all of them.
+// at has a request go to the objects, or to what is below them. It is no request of the dynamic client, which decodes
+// an object into maps first, with all that the operator does not use: a start reads all of them.
 func (m *ModuleObjects) at(r *rest.Request, below ...string) *rest.Request {
 	of := moduleResource()
 	path := append([]string{"apis", of.Group, of.Version, "namespaces", m.namespace, of.Resource}, below...)

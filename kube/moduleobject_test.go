@@ -17,8 +17,8 @@ import (
 	"addon-operator/kube/apiserver"
 )
 
-// J14, J15: without the kind there is one piece of news, and the next when it appears; what is written is read again as it was
-// written, and what people change is reported.
+// J14, J15: without the kind there is one piece of news, and the next when it appears; what is written is read again
+// as it was written, and what people change is reported.
 func TestModuleObjects(t *testing.T) {
 	t.Parallel()
 	server := apiserver.New("v1.36.0")

@@ -7,8 +7,8 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// P5.4: what exceeds the limit of a Watch is not kept, whether it is there already or comes later; other Watches of the
-// same source do not notice.
+// P5.4: what exceeds the limit of a Watch is not kept, whether it is there already or comes later; other Watches of
+// the same source do not notice.
 func TestWatchThatIsTooLarge(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)

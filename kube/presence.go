@@ -248,8 +248,8 @@ func (k *presentKind) poll() {
 	}
 }
 
-// read reads wanted objects of this kind one by one, and reports those that do not exist. After another error the state
-// of an object is unknown: it is read again at the next list or poll.
+// read reads wanted objects of this kind one by one, and reports those that do not exist. After another error the
+// state of an object is unknown: it is read again at the next list or poll.
 func (k *presentKind) read(chosen func(types.NamespacedName) bool) {
 	p, of := k.presence, k.mapping.GroupVersionKind.GroupKind()
 	p.mu.Lock()

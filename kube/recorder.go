@@ -34,8 +34,8 @@ type RecorderOptions struct {
 	Log                  *slog.Logger
 }
 
-// Recorder turns notices into Kubernetes Events (D16). Nothing depends on them: it never blocks its callers, drops what
-// comes too fast, and continues without the permission, because each notice is in the log, too.
+// Recorder turns notices into Kubernetes Events (D16). Nothing depends on them: it never blocks its callers, drops
+// what comes too fast, and continues without the permission, because each notice is in the log, too.
 type Recorder struct {
 	recorder events.EventRecorder
 	options  RecorderOptions

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// J11: verdicts are remembered for a short time, not more of them than there is room for, and strangers do not take the
-// places of those who may.
+// J11: verdicts are remembered for a short time, not more of them than there is room for, and strangers do not take
+// the places of those who may.
 func TestVerdictsAreRememberedBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, now := 0, map[string]Verdict{"may": Allowed, "may not": Refused}
@@ -49,8 +49,8 @@ func TestVerdictsAreRememberedBriefly(t *testing.T) {
 	})
 }
 
-// J11: who floods the operator with tokens floods the API server with a few of them only; an answer that was not given lets
-// no one in and is not remembered.
+// J11: who floods the operator with tokens floods the API server with a few of them only; an answer that was not
+// given lets no one in and is not remembered.
 func TestReviewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, away := make(chan struct{}), errors.New("away")

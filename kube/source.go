@@ -68,8 +68,8 @@ func (k sourceKey) String() string {
 }
 
 // source hands the events of one reflector of client-go to its parts; Watches of the same selection share it. It
-// keeps no objects: each part keeps what its filter leaves of them. A part that comes when the reflector watches needs the
-// objects, too: the reflector lists again, for all parts, and to the others that list shows nothing new.
+// keeps no objects: each part keeps what its filter leaves of them. A part that comes when the reflector watches
+// needs the objects, too: the reflector lists again, for all parts, and to the others that list shows nothing new.
 //
 // It makes the requests of the reflector, so that failures are visible, pauses depend on their cause, and no watch
 // continues from a version that the API server has gone back behind.
@@ -435,10 +435,10 @@ func (s *source) event(object any, apply func(*part, update)) error {
 	return nil
 }
 
-// An API server whose etcd is restored from a backup counts its resource versions again from an older one. A watch that
-// continues would get no event until the count has passed its version, and all that the operator knows is of a state
-// that is gone. So before a reflector continues from a version, a consistent list must not be older. If it is, the
-// process ends (Options.WentBack), and is started again (P14).
+// An API server whose etcd is restored from a backup counts its resource versions again from an older one. A watch
+// that continues would get no event until the count has passed its version, and all that the operator knows is of a
+// state that is gone. So before a reflector continues from a version, a consistent list must not be older. If it is,
+// the process ends (Options.WentBack), and is started again (P14).
 
 // continues notes the version from which the reflector wants to continue, and returns the newest one. fresh is whether
 // that is the one of a list which has just shown the state of the API server.

@@ -159,8 +159,8 @@ func TestObjectsAreKeptOnce(t *testing.T) {
 	}
 }
 
-// A Watch that joins a running source has the reflector list again, sees each object once, whatever happens before that
-// list, and the others see nothing of it.
+// A Watch that joins a running source has the reflector list again, sees each object once, whatever happens before
+// that list, and the others see nothing of it.
 func TestJoinARunningSource(t *testing.T) {
 	b := newSourceBench(t)
 	again := make(chan struct{}, 1)

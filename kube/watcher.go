@@ -122,9 +122,9 @@ func (w *Watcher) detach(p *part) {
 }
 
 // Origin is an API server of the same process. Its Watches have no reflectors and no goroutines: it calls them in the
-// goroutine that makes a change, so that a test which waits for the operator to be idle need not wait for a connection.
-// All calls, in both directions, are made with the lock of the Origin held, but for those of Snapshot, State and Stop.
-// What a Watch reports it must not call the Origin for.
+// goroutine that makes a change, so that a test which waits for the operator to be idle need not wait for a
+// connection. All calls, in both directions, are made with the lock of the Origin held, but for those of Snapshot,
+// State and Stop. What a Watch reports it must not call the Origin for.
 type Origin interface {
 	// Kind finds a kind as a Spec names it.
 	Kind(apiVersion, word string) (resource schema.GroupVersionResource, name string, namespaced, found bool)
@@ -398,7 +398,8 @@ func (s signal) raise() {
 	}
 }
 
-// noteFailure counts a failure of the filter and logs it, once for each object until it works again (C39). Called with w.mu.
+// noteFailure counts a failure of the filter and logs it, once for each object until it works again (C39). Called
+// with w.mu.
 func (w *Watch) noteFailure(u update, before entry) {
 	w.failures++
 	if !before.failed {

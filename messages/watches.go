@@ -32,8 +32,9 @@ type Synchronization struct {
 	Bindings []BindingKey
 }
 
-// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Seen has the last
-// change of each of its bindings that it has shown: the later events go through, also those that were held (C40).
+// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over. After a success Seen has
+// the last change of each of its bindings that it has shown: the later events go through, also those that were held
+// (C40).
 type SynchronizationEnded struct {
 	Owner string
 	Synchronization

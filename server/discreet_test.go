@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// J9, J10: every page hides known secrets, on the debug address unless somebody asks for them, and commands no terminal; so do the
-// labels of metrics.
+// J9, J10: every page hides known secrets, on the debug address unless somebody asks for them, and commands no
+// terminal; so do the labels of metrics.
 func TestPagesAreDiscreet(t *testing.T) {
 	s := Source{Hide: func(text string) string { return strings.ReplaceAll(text, "planted", "***") }}
 	kinds := map[string]string{"text/plain; charset=utf-8": "a\x1b[31m planted \u009b\x7f\nb", "application/json": "{\"a\":\"planted \u009b\x7f\"}"}

@@ -28,8 +28,8 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	return all
 }
 
-// allModules lists all modules, with what no actor publishes: hooks that hang, and files that have changed on disk (P8).
-// differs has the texts about these files, or for the public a reduced form of them.
+// allModules lists all modules, with what no actor publishes: hooks that hang, and files that have changed on disk
+// (P8). differs has the texts about these files, or for the public a reduced form of them.
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
 	return view.Modules(statuses(tree), s.Hanging(), differs, time.Now())
 }

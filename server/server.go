@@ -283,9 +283,9 @@ func (s Source) standby() (view.Leadership, bool) {
 	return l, !l.Leading
 }
 
-// readiness is what the probe answers. A follower is ready when it has read what a leader begins with, and competes for
-// the Lease, whatever its leader does (L3): a rolling update waits until a new replica is ready, so a leader that does
-// not converge would otherwise block the very update that repairs it.
+// readiness is what the probe answers. A follower is ready when it has read what a leader begins with, and competes
+// for the Lease, whatever its leader does (L3): a rolling update waits until a new replica is ready, so a leader that
+// does not converge would otherwise block the very update that repairs it.
 func (s router) readiness() (status int, word string) {
 	if waits := s.Converge().Waits; waits != "" {
 		return http.StatusInternalServerError, "not ready: " + waits

@@ -146,7 +146,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
-// J8: when all connections are being answered, the one whose answer takes longest makes room: its client does not read.
+// J8: when all connections are being answered, the one whose answer takes longest makes room: its client does not
+// read.
 func TestSlowReadersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := &pipeListener{conns: make(chan net.Conn)}

@@ -122,8 +122,8 @@ func (p *probe) InvokeSystemMessage(message any) {
 	}
 }
 
-// EscalateFailure implements actor.MessageInvoker: what fails in a run is decided by its owner, and the process ends at
-// the first crash of another actor.
+// EscalateFailure implements actor.MessageInvoker: what fails in a run is decided by its owner, and the process ends
+// at the first crash of another actor.
 //
 // A panic in the handler of an actor that is no run is a bug of the program: its handlers do no work that may fail.
 // The handler has changed and sent only a part of what it should have, so the
@@ -161,8 +161,8 @@ func (p *probe) handles(message any) {
 
 func typeOf(message any) string { return fmt.Sprintf("%T", actor.UnwrapEnvelopeMessage(message)) }
 
-// Waiting returns how many messages wait in the mailboxes, by the names of the types of actors: there are as many module
-// actors as modules, and a run for each task, so metrics of single actors would have no end.
+// Waiting returns how many messages wait in the mailboxes, by the names of the types of actors: there are as many
+// module actors as modules, and a run for each task, so metrics of single actors would have no end.
 func (in *Inspector) Waiting() map[string]int {
 	all := map[string]int{}
 	for _, p := range in.all() {

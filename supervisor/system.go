@@ -165,8 +165,8 @@ func (a *answers) SendUserMessage(_ *actor.PID, message any) {
 func (a *answers) SendSystemMessage(*actor.PID, any) {}
 func (a *answers) Stop(*actor.PID)                   {}
 
-// Wait blocks until the actor has terminated, or until ctx is done. The library answers a Watch with Terminated as soon
-// as the actor has begun to stop, while its children may go on for minutes.
+// Wait blocks until the actor has terminated, or until ctx is done. The library answers a Watch with Terminated as
+// soon as the actor has begun to stop, while its children may go on for minutes.
 func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
 	p := s.Inspector.probe(pid.Id)
 	if p == nil {

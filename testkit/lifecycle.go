@@ -57,8 +57,8 @@ func lifecycle(t *testing.T, path string, archive *txtar.Archive) {
 	golden.Part(t, path, archive, "script", played.Trace)
 }
 
-// scriptLines are the steps, which may be without >, and the comments of a script. Lines of a trace begin with spaces or
-// with a digit.
+// scriptLines are the steps, which may be without >, and the comments of a script. Lines of a trace begin with spaces
+// or with a digit.
 func scriptLines(script string) (lines []string) {
 	for _, line := range regexp.MustCompile(`(?m)^(?:> *)?([a-z#].*)$`).FindAllStringSubmatch(script, -1) {
 		lines = append(lines, strings.TrimSpace(line[1]))

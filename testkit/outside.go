@@ -251,8 +251,8 @@ func reference(name string) scenario.Reference {
 	return scenario.ParseReference("Module " + scenario.Namespace + "/" + name)
 }
 
-// annotateModule annotates an object as a person does: NAME TEXT. One that does not exist is created, and belongs to the
-// person: it is not marked as the operator's.
+// annotateModule annotates an object as a person does: NAME TEXT. One that does not exist is created, and belongs to
+// the person: it is not marked as the operator's.
 func annotateModule(annotation string) step {
 	return func(p *player, rest string) error {
 		name, text, _ := strings.Cut(rest, " ")

@@ -369,10 +369,10 @@ func (p *player) clearKilled() {
 	p.Trace.Dead.Store(false)
 }
 
-// crashes make an actor panic over a message, as a bug in its handler would: at its beginning, when
-// nothing has changed yet, or at its end, when everything has. The operator ends with that, as at a
-// kill (supervisor/inspect.go). Each is used once. A point is written as in scripts: ACTOR over MESSAGE, or ACTOR after
-// MESSAGE, with the path of the actor below the root, or * for any. Only turns and the goroutine of the play touch it.
+// crashes make an actor panic over a message, as a bug in its handler would: at its beginning, when nothing has
+// changed yet, or at its end, when everything has. The operator ends with that, as at a kill (supervisor/inspect.go).
+// Each is used once. A point is written as in scripts: ACTOR over MESSAGE, or ACTOR after MESSAGE, with the path of
+// the actor below the root, or * for any. Only turns and the goroutine of the play touch it.
 type crashes map[string]bool
 
 func stepCrash(p *player, point string) error {

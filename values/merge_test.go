@@ -109,7 +109,8 @@ func keeps(whole, part any) bool {
 	return reflect.DeepEqual(whole, part)
 }
 
-// D5, D15: the order in which changes arrive does not matter for the layers below the patches, nor what was taken away.
+// D5, D15: the order in which changes arrive does not matter for the layers below the patches, nor what was taken
+// away.
 func TestLayersDoNotDependOnHistory(t *testing.T) {
 	schemas := schemasOf(t, "{additionalProperties: true, properties: {a: {default: 1}}}", "{additionalProperties: true, properties: {b: {default: 2}}}")
 	for seed := range uint64(500) {

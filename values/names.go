@@ -78,8 +78,8 @@ func isKey(key string) bool {
 	return err == nil && made == key
 }
 
-// NameOf is the name of the module to which a key of the ConfigMap, which was parsed, belongs: edge-proxy for edgeProxy
-// and edgeProxyEnabled.
+// NameOf is the name of the module to which a key of the ConfigMap, which was parsed, belongs: edge-proxy for
+// edgeProxy and edgeProxyEnabled.
 func NameOf(key string) string {
 	return camelToName(strings.TrimSuffix(strings.TrimSuffix(key, flagSuffix), maintenanceSuffix))
 }
@@ -135,8 +135,8 @@ func DidYouMean(word string, known []string, otherwise string) string {
 	return otherwise
 }
 
-// distance returns how many letters two words do not have in common. Long words are not compared, because the author of
-// a ConfigMap decides how long its keys are.
+// distance returns how many letters two words do not have in common. Long words are not compared, because the author
+// of a ConfigMap decides how long its keys are.
 func distance(a, b string) int {
 	const long = 64
 	most, common := max(len(a), len(b)), 0

@@ -221,8 +221,9 @@ func (o Operation) flag(path pointer) (Flag, error) {
 }
 
 // apply executes a patch on a section as RFC 6902 requires (D21): a missing path, a missing parent, an index out of
-// range and a failed test are errors. Hooks of a module change nothing else than its section: neither global values (X15)
-// nor flags nor other modules (D20). A section that is removed is empty. steps are the adds and removes that it took.
+// range and a failed test are errors. Hooks of a module change nothing else than its section: neither global values
+// (X15) nor flags nor other modules (D20). A section that is removed is empty. steps are the adds and removes that it
+// took.
 func (p Patch) apply(key string, section any) (patched any, steps Patch, err error) {
 	tree, copied, own := any(map[string]any{key: section}), 0, copies{}
 	for i, o := range p {

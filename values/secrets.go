@@ -23,8 +23,8 @@ func (a applied) secret() bool {
 // leads reports whether the value or something below it is annotated.
 func (a applied) leads() bool { return len(a.schemas) > 0 }
 
-// step returns what speaks about what an element of a path leads to. It may be a key or a place in a list, which a path
-// does not distinguish, so both count.
+// step returns what speaks about what an element of a path leads to. It may be a key or a place in a list, which a
+// path does not distinguish, so both count.
 func (a applied) step(element string) applied {
 	return applied{a.in, append(a.key(element).schemas, a.element().schemas...)}
 }

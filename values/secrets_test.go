@@ -345,8 +345,8 @@ func TestMarkedAndInSecret(t *testing.T) {
 	}
 }
 
-// J7: of Kubernetes objects the content of Secrets is hidden, and what looks like a secret in others; names and references, which
-// people look for, are not.
+// J7: of Kubernetes objects the content of Secrets is hidden, and what looks like a secret in others; names and
+// references, which people look for, are not.
 func TestSecretsOfObjectsAreHidden(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"a Secret": {
@@ -384,7 +384,8 @@ func TestSecretsOfObjectsAreHidden(t *testing.T) {
 	}
 }
 
-// D38, J9: one list of names decides what is a secret, in values, in objects, and in JSON and YAML inside of a ConfigMap.
+// D38, J9: one list of names decides what is a secret, in values, in objects, and in JSON and YAML inside of a
+// ConfigMap.
 func TestOneListOfNames(t *testing.T) {
 	for _, name := range []string{
 		"password", "adminPassword", "DB_PASSWORD", "dbpasswd", "pwd", "clientSecret", "api-token", "credentials", "privateKey", "salt", "signature", "dsn",

@@ -316,11 +316,10 @@ type Leaf struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Explain returns the sources of the values at a path. A path to a map explains all leaves below
-// it, also those that a hook has removed. Paths are dotted (a.b[2]) or JSON
-// pointers (/a/b/2), with or without the key of the section; an empty one explains everything. The
-// error for a path that was never set lists the existing keys. Unless secrets are asked for, the leaves are without what
-// looks like one.
+// Explain returns the sources of the values at a path. A path to a map explains all leaves below it, also those that
+// a hook has removed. Paths are dotted (a.b[2]) or JSON pointers (/a/b/2), with or without the key of the section; an
+// empty one explains everything. The error for a path that was never set lists the existing keys. Unless secrets are
+// asked for, the leaves are without what looks like one.
 //
 // A section stores only its layers and the origins of patches. The history is computed on each
 // call.

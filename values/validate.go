@@ -459,7 +459,8 @@ func (w *work) weight(s *jsonschema.Schema) int {
 	return weight - 1
 }
 
-// match counts a pattern: the time of a match grows with the length of the text times the size of the pattern's program.
+// match counts a pattern: the time of a match grows with the length of the text times the size of the pattern's
+// program.
 func (w *work) match(pattern *regexp.Regexp, text string) {
 	if pattern == nil || w.left <= 0 {
 		return
@@ -489,8 +490,8 @@ func NewFormat(of string, text []byte) (*Format, error) {
 	return &Format{schema}, err
 }
 
-// Violations lists everything that is wrong with a document in the sentences about values, with paths from the document
-// on.
+// Violations lists everything that is wrong with a document in the sentences about values, with paths from the
+// document on.
 func (f *Format) Violations(document any) []Violation {
 	r := &report{schema: f.schema, value: document, secret: secretPath}
 	r.check()

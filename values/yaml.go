@@ -19,12 +19,11 @@ import (
 
 // ParseYAML reads the one YAML document of a text that is not empty into a tree; nil if there is none.
 //
-// It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a
-// cluster: unquoted yes, no, on, off, y and n are booleans, timestamps are texts, keys that are
-// integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
-// duplicate keys, other keys that are no texts, tags but !!str, infinities, and what exceeds the limits with its aliases
-// written out (D39). The error names the line of the first mistake. JSON is YAML, also with escapes that the library
-// does not read, such as surrogate pairs.
+// It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a cluster: unquoted
+// yes, no, on, off, y and n are booleans, timestamps are texts, keys that are integers are texts of decimal digits.
+// It is stricter where a silent choice would hurt: it refuses duplicate keys, other keys that are no texts, tags but
+// !!str, infinities, and what exceeds the limits with its aliases written out (D39). The error names the line of the
+// first mistake. JSON is YAML, also with escapes that the library does not read, such as surrogate pairs.
 func ParseYAML(data []byte) (any, error) {
 	documents, err := ParseYAMLDocuments(data)
 	switch {

@@ -45,8 +45,8 @@ func alerts(t *testing.T) map[string]alert {
 	return all
 }
 
-// Prometheus' own engine evaluates the alerts on recorded series: each fires when it should, and there is a record on which it
-// stays quiet. Each has a section of docs/alerts.md.
+// Prometheus' own engine evaluates the alerts on recorded series: each fires when it should, and there is a record on
+// which it stays quiet. Each has a section of docs/alerts.md.
 func TestAlertsFireOnRecordedSeries(t *testing.T) {
 	var records []struct {
 		Alert  string

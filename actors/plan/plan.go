@@ -376,10 +376,10 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	return rendered, nil
 }
 
-// differences returns what differs between the objects of two renders, sorted by name. Objects are
-// compared as they are and masked afterwards, so that a changed secret is a difference: it is hidden on both
-// sides, also where only one of them looks like one, and it is said that it differs. A nil mask shows secrets. The result
-// is never nil: nil in Rendered.Changes means that no difference was asked for.
+// differences returns what differs between the objects of two renders, sorted by name. Objects are compared as they
+// are and masked afterwards, so that a changed secret is a difference: it is hidden on both sides, also where only
+// one of them looks like one, and it is said that it differs. A nil mask shows secrets. The result is never nil: nil
+// in Rendered.Changes means that no difference was asked for.
 func differences(before, after []map[string]any, mask func(map[string]any) map[string]any) []Object {
 	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)

@@ -156,7 +156,8 @@ func TestWithEnabledModules(t *testing.T) {
 	}
 }
 
-// Objects may be taken over from a release that has no module any more, if that is certain, and no person keeps it. H7, P1, H15.
+// Objects may be taken over from a release that has no module any more, if that is certain, and no person keeps it.
+// H7, P1, H15.
 func TestOrphaned(t *testing.T) {
 	reload := func() Reload {
 		return Reload{
@@ -238,8 +239,9 @@ func TestHoldBack(t *testing.T) {
 	}
 }
 
-// P1, E9: a module that is off for want of a flag, and whose release is of an earlier process, is deleted only within the
-// share: the file with the flags may be lost. A flag that says false, or a flag that was there in this process, is an order.
+// P1, E9: a module that is off for want of a flag, and whose release is of an earlier process, is deleted only within
+// the share: the file with the flags may be lost. A flag that says false, or a flag that was there in this process,
+// is an order.
 func TestForgottenModules(t *testing.T) {
 	off := map[string]Verdict{"a": {Source: ByDefault}, "b": {Source: ByDefault}, "c": {Source: byConfigMap}, "d": {Source: ByDefault}}
 	r := Reload{Tree: &addons.Tree{Modules: modules("a", "b", "c", "d")}, Deployed: set("a", "b", "c", "d", "gone"), Verdicts: off, Ran: set("d")}

@@ -82,7 +82,8 @@ func TestDiffOfRendersHidesBothSides(t *testing.T) {
 	}
 }
 
-// Objects of one kind and name in two groups, such as Services of Kubernetes and of Knative, are compared each with itself.
+// Objects of one kind and name in two groups, such as Services of Kubernetes and of Knative, are compared each with
+// itself.
 func TestDifferenceKnowsGroups(t *testing.T) {
 	both := func(core, other string) []map[string]any {
 		return objectsOf(t, "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {x: "+core+"}}", "{apiVersion: other.io/v1, kind: Service, metadata: {name: a}, spec: {x: "+other+"}}")

@@ -23,8 +23,8 @@ type Plan struct {
 	// Notes say what the plan could not know.
 	Notes   []string `json:"notes,omitempty"`
 	Modules []Module `json:"modules"`
-	// Summary counts the modules, each once: "start", "upgrade", "stop", "purge", "keep", "adopt", "unchanged", "failing",
-	// "unknown"; and "objectsToCreate", "objectsToChange", "objectsToDelete".
+	// Summary counts the modules, each once: "start", "upgrade", "stop", "purge", "keep", "adopt", "unchanged",
+	// "failing", "unknown"; and "objectsToCreate", "objectsToChange", "objectsToDelete".
 	Summary map[string]int `json:"summary"`
 }
 

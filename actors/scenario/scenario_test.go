@@ -613,7 +613,8 @@ tests:
 	}
 }
 
-// The work directory of a failure is kept when it is asked for, with what hooks got and wrote; that of a success is not.
+// The work directory of a failure is kept when it is asked for, with what hooks got and wrote; that of a success is
+// not.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

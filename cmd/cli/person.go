@@ -36,9 +36,9 @@ func (c *Config) Connect() (*kube.Client, error) {
 	return kube.Connect(o)
 }
 
-// NewIdentity is the text in the Lease by which other replicas recognise this one and find its probes. In a Pod it ends
-// with the uid of that: a container that is restarted there goes on at once, because the process before it has ended
-// (L4). Elsewhere nothing proves that, and the end is random. Only the name may contain underscores.
+// NewIdentity is the text in the Lease by which other replicas recognise this one and find its probes. In a Pod it
+// ends with the uid of that: a container that is restarted there goes on at once, because the process before it has
+// ended (L4). Elsewhere nothing proves that, and the end is random. Only the name may contain underscores.
 func NewIdentity(name, address, podUID string) string {
 	const digits = 8
 	return name + "_" + address + "_" + cmp.Or(podUID, strings.ToLower(rand.Text()[:digits]))

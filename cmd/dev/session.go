@@ -236,7 +236,8 @@ func (r recorder) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// fact makes a record readable. There is none for debug records and for what says nothing to an author. Attributes follow the message in alphabetical order.
+// fact makes a record readable. There is none for debug records and for what says nothing to an author. Attributes
+// follow the message in alphabetical order.
 func (r record) fact() (fact, bool) {
 	level, text := r.text("level"), r.text("msg")
 	switch {

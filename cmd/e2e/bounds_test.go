@@ -243,8 +243,8 @@ func TestManyHalfSentHeaders(t *testing.T) {
 	}
 }
 
-// Who asks for a large page, or for a small one many times, and reads nothing takes neither the memory nor the place of
-// others. J8.
+// Who asks for a large page, or for a small one many times, and reads nothing takes neither the memory nor the place
+// of others. J8.
 func TestManyWhoDoNotRead(t *testing.T) {
 	devclustertest.OnlyInFull(t)
 	h := newFixture(t, "web")

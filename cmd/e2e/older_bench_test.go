@@ -13,9 +13,10 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// BenchmarkOlder plays 40 modules, with three ConfigMaps and three hooks each, with OLDER_PROGRAM and with the program of
-// this tree, in turn on one cluster, which has the kind Module. It shows medians, of times in ms and of the processor time
-// of the operator alone in cpu-ms, and their ratio. Only ratios of one run on a quiet machine can be compared.
+// BenchmarkOlder plays 40 modules, with three ConfigMaps and three hooks each, with OLDER_PROGRAM and with the
+// program of this tree, in turn on one cluster, which has the kind Module. It shows medians, of times in ms and of
+// the processor time of the operator alone in cpu-ms, and their ratio. Only ratios of one run on a quiet machine can
+// be compared.
 func BenchmarkOlder(b *testing.B) {
 	older := os.Getenv("OLDER_PROGRAM")
 	if older == "" {

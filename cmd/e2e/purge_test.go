@@ -275,8 +275,8 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	harmless()
 }
 
-// A record that another client writes for an installed module is no order to delete what it lists: the next run upgrades
-// over it, and the objects of others stay, and are named. P2.
+// A record that another client writes for an installed module is no order to delete what it lists: the next run
+// upgrades over it, and the objects of others stay, and are named. P2.
 func TestUpgradeDoesNoHarm(t *testing.T) {
 	h := newFixture(t, "web")
 	o := h.start().ready()
@@ -319,8 +319,8 @@ func (h *fixture) rewriteRecord(name string, version int, change func(string) st
 	must(h.t, records.Update(key, rel))
 }
 
-// Somebody writes a release record for a module that is switched off, which has no release: the hook of the record does
-// not run, and the object that it names stays. P2.2, P2.3.
+// Somebody writes a release record for a module that is switched off, which has no release: the hook of the record
+// does not run, and the object that it names stays. P2.2, P2.3.
 func TestForgedRecordOfDisabledModule(t *testing.T) {
 	h := newFixture(t, "web")
 	h.setConfig(map[string]string{"webEnabled": "false"})
@@ -398,8 +398,8 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 	}
 }
 
-// An object that a record has in a version that is no longer served is deleted with its module, and one whose kind has no
-// version is named in an Event. H12.
+// An object that a record has in a version that is no longer served is deleted with its module, and one whose kind
+// has no version is named in an Event. H12.
 func TestDeletedInAnotherVersion(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
@@ -436,8 +436,8 @@ func (h *fixture) claimUID(name string) string {
 	return string(claim.UID)
 }
 
-// A module that is renamed keeps its objects, and with them its data: the module of the new name takes them over. While
-// that one fails, the release of the old name is not purged. H7, P1.
+// A module that is renamed keeps its objects, and with them its data: the module of the new name takes them over.
+// While that one fails, the release of the old name is not purged. H7, P1.
 func TestModuleIsRenamed(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --

@@ -115,8 +115,9 @@ func TestSecureMetrics(t *testing.T) {
 	}
 }
 
-// A write of Helm does not come back when the operator is to stop. At the end of the grace period Helm stops writing, in the
-// middle of the release, and the process ends in good order; the next operator brings the release to its end. F18.
+// A write of Helm does not come back when the operator is to stop. At the end of the grace period Helm stops writing,
+// in the middle of the release, and the process ends in good order; the next operator brings the release to its end.
+// F18.
 func TestGracePeriodIsOver(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --

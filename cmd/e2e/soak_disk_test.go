@@ -84,7 +84,8 @@ func (s *soak) expectReleases(before, after map[string]bool, while string) {
 	}
 }
 
-// flipTree points the link at a whole other tree, as git-sync does, and back: to what was there, or after that has got the same.
+// flipTree points the link at a whole other tree, as git-sync does, and back: to what was there, or after that has
+// got the same.
 func (s *soak) flipTree(draw *rand.Rand) {
 	template := s.model.template(1_000_000 + draw.IntN(1000))
 	s.remove("other-modules")

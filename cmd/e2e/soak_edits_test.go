@@ -189,8 +189,8 @@ func (s *soak) spoilSecret(draw *rand.Rand) {
 	s.pause(time.Duration(100+draw.IntN(3000)) * time.Millisecond)
 }
 
-// changeObject is somebody who edits a field that a chart has set, which drift puts back. Fields that no chart has set are nobody's
-// business.
+// changeObject is somebody who edits a field that a chart has set, which drift puts back. Fields that no chart has
+// set are nobody's business.
 func (s *soak) changeObject(draw *rand.Rand) {
 	if !s.correct {
 		return
@@ -206,9 +206,9 @@ func (s *soak) changeObject(draw *rand.Rand) {
 	}
 }
 
-// without deletes the ConfigMap, the Secret with values, or both, and creates them again with the same content. Nothing may go
-// with them, also when the operator restarts meanwhile: then it has the content that it kept. It is kept a moment after it was seen,
-// and the fault waits for that.
+// without deletes the ConfigMap, the Secret with values, or both, and creates them again with the same content.
+// Nothing may go with them, also when the operator restarts meanwhile: then it has the content that it kept. It is
+// kept a moment after it was seen, and the fault waits for that.
 func (s *soak) without(pause time.Duration, kill, config, secret bool) {
 	s.quiet()
 	defer s.proxy.SetRate(s.usual)
@@ -329,8 +329,8 @@ func (s *soak) deleteObject(draw *rand.Rand) {
 	}
 }
 
-// deleteRecords deletes the last or all records of a release. It is not known then which objects were its own, so the module
-// stays on for the rest of the round.
+// deleteRecords deletes the last or all records of a release. It is not known then which objects were its own, so the
+// module stays on for the rest of the round.
 func (s *soak) deleteRecords(draw *rand.Rand) {
 	name := soakModules[draw.IntN(len(soakModules))]
 	all := draw.IntN(2) == 0

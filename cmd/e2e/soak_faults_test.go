@@ -162,8 +162,8 @@ func (s *soak) breakAggregation(draw *rand.Rand) {
 	s.pause(time.Duration(draw.IntN(1500)) * time.Millisecond)
 }
 
-// sideDown takes the aggregated API away that the chart of guarded asks for: its object must stay (P13), also when an operator
-// starts meanwhile, which cannot know the kinds of the API.
+// sideDown takes the aggregated API away that the chart of guarded asks for: its object must stay (P13), also when an
+// operator starts meanwhile, which cannot know the kinds of the API.
 func (s *soak) sideDown(draw *rand.Rand) {
 	before := s.guardedByKind()
 	s.side.goDown()
@@ -189,8 +189,9 @@ func (s *soak) guardedByKind() error {
 	return err
 }
 
-// restoreBackup puts the cluster back to an earlier state under a running operator (P14). What is restored is true from then on,
-// and people write again what they want. Values that hooks saved after the backup would be lost with it, so they save none.
+// restoreBackup puts the cluster back to an earlier state under a running operator (P14). What is restored is true
+// from then on, and people write again what they want. Values that hooks saved after the backup would be lost with
+// it, so they save none.
 func (s *soak) restoreBackup(draw *rand.Rand) {
 	s.remove("out/issue")
 	s.pause(6 * time.Second) // hooks that run may save a value, and take 5 s at most

@@ -24,8 +24,9 @@ import (
 // tenants is how many objects others own that the hook of the module watch looks at.
 const tenants = 5
 
-// soakModel is what must be when the operator has come to rest, computed without it: the modules of testdata/soak.txtar
-// as functions of what people, controllers and tenants wrote last, and of the values that hooks have saved.
+// soakModel is what must be when the operator has come to rest, computed without it: the modules of
+// testdata/soak.txtar as functions of what people, controllers and tenants wrote last, and of the values that hooks
+// have saved.
 type soakModel struct {
 	tenants sync.WaitGroup // who writes at the moment
 	edits   sync.Mutex     // edits of objects of tenants follow each other
@@ -395,8 +396,8 @@ func differences(found, want map[string]string) (wrong []string) {
 	return wrong
 }
 
-// wrongRecords looks at the releases: the last revision of each is deployed, and there is none of modules that are off.
-// An older one may be recorded as deployed: Helm takes the last one (H8).
+// wrongRecords looks at the releases: the last revision of each is deployed, and there is none of modules that are
+// off. An older one may be recorded as deployed: Helm takes the last one (H8).
 func (s *soak) wrongRecords(*operator) (wrong []string) {
 	ctx, cancel := s.soon()
 	defer cancel()
@@ -434,8 +435,8 @@ func (s *soak) wrongRecords(*operator) (wrong []string) {
 	return wrong
 }
 
-// undeleted is how many records of a release stay until its next revision, because the API server has refused to delete
-// them: the log says so (H7).
+// undeleted is how many records of a release stay until its next revision, because the API server has refused to
+// delete them: the log says so (H7).
 func (s *soak) undeleted(release string) int {
 	record := regexp.MustCompile(`an old release record stays for now .*record=sh\.helm\.release\.v1\.` + regexp.QuoteMeta(release) + `\.v\d+`)
 	refused := map[string]bool{}

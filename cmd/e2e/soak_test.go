@@ -23,10 +23,10 @@ import (
 	"addon-operator/testkit/faultproxy"
 )
 
-// The soak test runs the program on a real API server for as long as SOAK_TIME says, disturbs it, lets it come to rest,
-// and compares everything with a model. It goes in rounds: a burst of faults, the end of all faults, a wait with a
-// deadline until all invariants hold. The faults of a round are drawn from SOAK_SEED; the same seed draws the same
-// faults again, but not the same moments. SOAK_FAULTS, a regular expression, draws those with such a name alone.
+// The soak test runs the program on a real API server for as long as SOAK_TIME says, disturbs it, lets it come to
+// rest, and compares everything with a model. It goes in rounds: a burst of faults, the end of all faults, a wait
+// with a deadline until all invariants hold. The faults of a round are drawn from SOAK_SEED; the same seed draws the
+// same faults again, but not the same moments. SOAK_FAULTS, a regular expression, draws those with such a name alone.
 //
 //	soak_test.go           rounds and the report
 //	soak_operator_test.go  who starts the operator again, watches its memory and reads its log

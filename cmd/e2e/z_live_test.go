@@ -451,7 +451,8 @@ exit 3
 {apiVersion: v1, kind: ConfigMap, metadata: {name: collector}, data: {size: "{{ .Values.metricsCollectorForAllNodes.size }}"}}
 `
 
-// pictures looks at the page in two sizes, light and dark: nothing is wider than the window, and names stay in one line.
+// pictures looks at the page in two sizes, light and dark: nothing is wider than the window, and names stay in one
+// line.
 func (b *browser) pictures(name string) {
 	b.t.Helper()
 	for _, width := range []int{390, 1280} {
@@ -472,8 +473,8 @@ func (b *browser) pictures(name string) {
 	}
 }
 
-// J18: what is broken, why, and what to do is readable at once: all is well; one module fails, and another one waits behind it; 40
-// modules.
+// J18: what is broken, why, and what to do is readable at once: all is well; one module fails, and another one waits
+// behind it; 40 modules.
 func TestLivePageStates(t *testing.T) {
 	h := newFixture(t, liveStates)
 	o := h.start().ready()

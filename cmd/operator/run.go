@@ -346,8 +346,8 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	return nil
 }
 
-// CertificateDir has the certificate of secure metrics, tls.crt and tls.key as in a Secret for TLS; without tls.crt the
-// operator creates one. The chart mounts the Secret there, and nobody else needs another place.
+// CertificateDir has the certificate of secure metrics, tls.crt and tls.key as in a Secret for TLS; without tls.crt
+// the operator creates one. The chart mounts the Secret there, and nobody else needs another place.
 const CertificateDir = "/etc/addon-operator/tls"
 
 // serveSecurely opens the public address with TLS; the API server decides which clients may see its pages
@@ -464,9 +464,10 @@ func (l *logLevel) change(level slog.Level) {
 	}
 }
 
-// PinCluster makes the operator, and kubectl in hooks, use one context and server, also when the kubeconfig has another current
-// context, or gets one later. It writes its part into the new file. The result is $KUBECONFIG for hooks: kubectl takes the
-// current context, and each cluster, from the first file that has it, and all else from the files behind it.
+// PinCluster makes the operator, and kubectl in hooks, use one context and server, also when the kubeconfig has
+// another current context, or gets one later. It writes its part into the new file. The result is $KUBECONFIG for
+// hooks: kubectl takes the current context, and each cluster, from the first file that has it, and all else from the
+// files behind it.
 func PinCluster(c *cli.Config, target kube.Target, file string) (kubeconfig string, err error) {
 	if c.Kubeconfig, err = absolute(target.Kubeconfig); err != nil {
 		return "", err
@@ -487,9 +488,9 @@ func absolute(files string) (string, error) {
 	return strings.Join(list, string(filepath.ListSeparator)), nil
 }
 
-// shareCluster makes hooks use the cluster of the operator, if that comes from a kubeconfig: without this, one that is given by
-// an option would be unknown to them, and so would a context or a server. In a Pod both use its service account. done removes
-// what was written; the next operator does so for one that is killed.
+// shareCluster makes hooks use the cluster of the operator, if that comes from a kubeconfig: without this, one that
+// is given by an option would be unknown to them, and so would a context or a server. In a Pod both use its service
+// account. done removes what was written; the next operator does so for one that is killed.
 func shareCluster(c *cli.Config, runner *hooks.Runner, setKubeconfig func(string) error) (done func(), err error) {
 	done = func() {}
 	if setKubeconfig == nil || c.Kubeconfig == "" {

@@ -159,8 +159,8 @@ func TestQuestionsOverTheSocketLeaveNoConnection(t *testing.T) {
 	}
 }
 
-// An edit is validated by the operator whose values are written, and by no other: one on this machine may serve another
-// cluster, namespace or ConfigMap.
+// An edit is validated by the operator whose values are written, and by no other: one on this machine may serve
+// another cluster, namespace or ConfigMap.
 func TestEditMeetsItsOperator(t *testing.T) {
 	headers := http.Header{}
 	operator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -196,7 +196,8 @@ func TestEditMeetsItsOperator(t *testing.T) {
 	}
 }
 
-// Which operator is asked: the one of the debug address or socket that is given, else the one in the cluster of the kubeconfig.
+// Which operator is asked: the one of the debug address or socket that is given, else the one in the cluster of the
+// kubeconfig.
 func TestWhichOperatorIsAsked(t *testing.T) {
 	for args, want := range map[string]bool{
 		"": true, "--namespace=a": true, "-n=a": true, "--context=a": true, "--kubeconfig=a": true, "--kube-config=a": true,

@@ -24,8 +24,9 @@ const maxChart = 64 << 20
 // subchartArchive is where Helm looks for packed subcharts.
 var subchartArchive = regexp.MustCompile(`(?:^|/)charts/[^/_.][^/]*\.tgz$`)
 
-// readFiles reads the files of a chart that .helmignore does not name, as Helm's loader does, but refuses a chart that
-// is too large, or whose YAML would be with all aliases written out. A synthesised one lacks what templates never read.
+// readFiles reads the files of a chart that .helmignore does not name, as Helm's loader does, but refuses a chart
+// that is too large, or whose YAML would be with all aliases written out. A synthesised one lacks what templates
+// never read.
 func readFiles(m Module, synthesised bool) (files []*loader.BufferedFile, err error) {
 	root := Root(m.Dir)
 	rules, err := ignoreRules(root, m.Where())
@@ -103,10 +104,10 @@ func HasContent(data []byte) bool { return len(bytes.Trim(data, " \t\r\n\v\f\x00
 var inChart = regexp.MustCompile(`^((?:chart/)?(?:charts/[^/]+/)*)(.*)$`)
 
 // Lost finds what had content and has none now: a file, or a directory of a chart that is still there. A directory
-// ends with a slash; "" for nothing. Such a tree is no order to delete what came from the lost content: the disk may be
-// full, or a copy in progress (P8). had and has are names of files in a module or in a chart, and whether they have
-// content. A file that is gone is one that was removed. So is a directory, unless it is templates/, or templates still
-// read it: reads reports that.
+// ends with a slash; "" for nothing. Such a tree is no order to delete what came from the lost content: the disk may
+// be full, or a copy in progress (P8). had and has are names of files in a module or in a chart, and whether they
+// have content. A file that is gone is one that was removed. So is a directory, unless it is templates/, or templates
+// still read it: reads reports that.
 func Lost(had, has map[string]bool, reads func(dir string) bool) string {
 	_, was := had[inner+"/Chart.yaml"]
 	_, is := has[inner+"/Chart.yaml"]

@@ -92,9 +92,9 @@ func Definitions(dir string) (files []File, err error) {
 	return files, err
 }
 
-// Values are the part of the merged values of a module that Helm receives; the merged values are not changed. The section of
-// a module whose chart is in chart/ becomes the top level. A key global in the section overrides the values that
-// all modules share. A section that is a list is an error: a chart has a map of values.
+// Values are the part of the merged values of a module that Helm receives; the merged values are not changed. The
+// section of a module whose chart is in chart/ becomes the top level. A key global in the section overrides the
+// values that all modules share. A section that is a list is an error: a chart has a map of values.
 //
 // All numbers are float64, as those that Helm reads from a file (H2): templates of charts are written for that,
 // because they print numbers with a verb, look at their kind, and compare them with those of the chart.
@@ -120,8 +120,8 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	return floatsIn(chartutil.MergeTables(own, top))
 }
 
-// Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that the values
-// enable, as Helm does before it renders (H22).
+// Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that
+// the values enable, as Helm does before it renders (H22).
 func (c *Chart) Validate(merged map[string]any) error {
 	top, err := c.Values(merged)
 	if err != nil {

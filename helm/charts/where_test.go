@@ -126,8 +126,9 @@ func TestOnlyChartIsLoaded(t *testing.T) {
 	}
 }
 
-// M1: definitions lie anywhere below crds/, also behind links, as Helm follows them; hidden ones, other files, and what
-// the .helmignore of a chart in chart/ names are not read. A module that is a chart may keep its crds/ from Helm.
+// M1: definitions lie anywhere below crds/, also behind links, as Helm follows them; hidden ones, other files, and
+// what the .helmignore of a chart in chart/ names are not read. A module that is a chart may keep its crds/ from
+// Helm.
 func TestDefinitions(t *testing.T) {
 	const files = "-- AT.helmignore --\ncrds/kustom*\ncrds/old/\n-- ATChart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n" +
 		"-- ATcrds/a.yaml --\n-- ATcrds/kustomization.yaml --\n-- ATcrds/old/deep/b.YML --\n-- ATcrds/README.md --\n" +

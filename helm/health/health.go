@@ -138,7 +138,8 @@ func (o object) alike() object {
 	return o
 }
 
-// followed is one object. Whoever finds it changed since a read began makes a new one, so that the read does not count.
+// followed is one object. Whoever finds it changed since a read began makes a new one, so that the read does not
+// count.
 type followed struct {
 	mapping *meta.RESTMapping
 	known   *Health   // nil: not read yet

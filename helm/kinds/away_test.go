@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// aggregator is an API server that lists all kinds at once. Besides its own kinds it has those of a group with a server
-// of its own.
+// aggregator is an API server that lists all kinds at once. Besides its own kinds it has those of a group with a
+// server of its own.
 type aggregator struct {
 	lists      atomic.Int64 // requests for the list of groups
 	mu         sync.Mutex

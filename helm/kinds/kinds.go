@@ -118,7 +118,8 @@ func (s *Server) ask(enough func(*answer) bool, missed bool) (*answer, error) {
 	return fresh, nil
 }
 
-// read reads version and kinds; with changed, kinds may have appeared this moment. That some APIs do not answer is no error.
+// read reads version and kinds; with changed, kinds may have appeared this moment. That some APIs do not answer is no
+// error.
 func (s *Server) read(before *answer, changed bool) (*answer, error) {
 	now := &answer{
 		at: time.Now(), mappings: map[schema.GroupVersionKind]*meta.RESTMapping{},
@@ -193,8 +194,9 @@ func (s *Server) Away() bool { return len(s.last.Load().away) > 0 }
 // Reach returns an AwayError when the server of a group's API does not answer.
 func (s *Server) Reach(group string) error { return s.last.Load().awayIn(group) }
 
-// Mapping finds the resource of a kind; without a version, in the preferred one. An unknown kind makes it ask again, at
-// most once a second. The error is a no-match error when there is no such kind, and an AwayError when it is unknown.
+// Mapping finds the resource of a kind; without a version, in the preferred one. An unknown kind makes it ask again,
+// at most once a second. The error is a no-match error when there is no such kind, and an AwayError when it is
+// unknown.
 func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	before := s.last.Load()
 	if m := before.mappings[gvk]; m != nil {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Texts that stand for much more than they are get refused before they are parsed; what only looks like it is not. D39.
+// Texts that stand for much more than they are get refused before they are parsed; what only looks like it is not.
+// D39.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct{ text, err string }{
 		"an ordinary one":         {"kind: A\nmetadata: {name: a}\n", ""},

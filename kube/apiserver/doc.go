@@ -18,9 +18,9 @@
 // but one token for everything (Start), and no controllers. Jobs and Pods that are
 // Helm hooks succeed at once, and with RunWorkloads all workloads count as running.
 //
-// One lock, that of the store, guards all objects and the history, and is held while the watches of the operator report.
-// Objects in the store and in the history are never written to: each change is made to a copy. So
-// they may be read and encoded without the lock.
+// One lock, that of the store, guards all objects and the history, and is held while the watches of the operator
+// report. Objects in the store and in the history are never written to: each change is made to a copy. So they may be
+// read and encoded without the lock.
 //
 // It may not contain: anything of modules and values.
 package apiserver

@@ -183,8 +183,8 @@ func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 	return gv, nil
 }
 
-// body reads the object of the request, in JSON, YAML or protobuf, and checks that it belongs there. Only typed clients
-// send protobuf, so the Go type of such an object is known.
+// body reads the object of the request, in JSON, YAML or protobuf, and checks that it belongs there. Only typed
+// clients send protobuf, so the Go type of such an object is known.
 func (q *request) body() (*unstructured.Unstructured, error) {
 	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
@@ -279,9 +279,9 @@ func (q *request) deletion() deletion {
 	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry() || len(options.DryRun) > 0}
 }
 
-// list is all objects that are asked for, in the order of the storage of a cluster. There are no pages, whatever limit a
-// client sends: it gets all of them, as it may from any API server. Objects of built-in kinds lack kind and apiVersion
-// there, as in answers of real API servers: a client that relies on them fails here, too.
+// list is all objects that are asked for, in the order of the storage of a cluster. There are no pages, whatever
+// limit a client sends: it gets all of them, as it may from any API server. Objects of built-in kinds lack kind and
+// apiVersion there, as in answers of real API servers: a client that relies on them fails here, too.
 func (q *request) list() map[string]any {
 	objects, version := q.selected()
 	items := make([]any, 0, len(objects)) // not nil: in JSON it must be a list

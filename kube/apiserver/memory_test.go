@@ -159,7 +159,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// With RunWorkloads all kinds with a status are current by the rules of kstatus, also after a change; without, none is.
+// With RunWorkloads all kinds with a status are current by the rules of kstatus, also after a change; without, none
+// is.
 func TestWorkloadsRun(t *testing.T) {
 	for _, text := range []string{
 		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: default}, spec: {replicas: 3}}",

@@ -172,9 +172,9 @@ type endpoint struct {
 	certificate []byte // by which they know it, in DER
 }
 
-// Start serves TLS on a free port of the loopback interface, with a certificate of its own, and only requests that carry
-// its token: other users of the machine can connect to the port, too. WriteKubeconfig writes both. Clients of the same
-// process (RESTConfig) need neither.
+// Start serves TLS on a free port of the loopback interface, with a certificate of its own, and only requests that
+// carry its token: other users of the machine can connect to the port, too. WriteKubeconfig writes both. Clients of
+// the same process (RESTConfig) need neither.
 func (s *Server) Start() error {
 	certificate, err := newCertificate()
 	if err != nil {
@@ -201,7 +201,8 @@ func (s *Server) Close() error {
 	return s.endpoint.http.Close()
 }
 
-// newCertificate makes one that is its own authority: clients that get it from the kubeconfig trust this one certificate.
+// newCertificate makes one that is its own authority: clients that get it from the kubeconfig trust this one
+// certificate.
 func newCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -336,7 +336,8 @@ func (s selection) matches(at key, u *unstructured.Unstructured) bool {
 		(s.name == "" || s.name == at.name) && s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(s.fieldsOf(u))
 }
 
-// fieldsOf are the fields that are asked for, by their paths in the object. An absent field, and null, is the empty text.
+// fieldsOf are the fields that are asked for, by their paths in the object. An absent field, and null, is the empty
+// text.
 func (s selection) fieldsOf(u *unstructured.Unstructured) fieldsets.Set {
 	set := fieldsets.Set{}
 	for _, r := range s.fields.Requirements() {

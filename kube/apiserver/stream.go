@@ -127,9 +127,9 @@ func tooOld(since, oldest int64) map[string]any {
 	}
 }
 
-// WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it, which reports changes in the goroutine that
-// makes them. It ends with its context. The functions are called with the lock of the store held, so they may not call
-// the server.
+// WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it, which reports changes in the goroutine
+// that makes them. It ends with its context. The functions are called with the lock of the store held, so they may
+// not call the server.
 func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (*kube.Watch, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

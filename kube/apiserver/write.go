@@ -361,8 +361,8 @@ func foldStringData(u *unstructured.Unstructured) {
 	delete(u.Object, "stringData")
 }
 
-// The library that API servers use computes which fields the managers of apply patches own, so that their conflicts are
-// those of a cluster. Other writes own nothing here. Lists of kinds that it has no schema for, those of
+// The library that API servers use computes which fields the managers of apply patches own, so that their conflicts
+// are those of a cluster. Other writes own nothing here. Lists of kinds that it has no schema for, those of
 // CustomResourceDefinitions, count as a whole.
 
 // applied is what an apply patch makes of an object; before is nil for one that does not exist. The
@@ -398,8 +398,8 @@ func blank(k *kind) *unstructured.Unstructured {
 // known has the keys by which lists are merged. Making it takes long.
 var known = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
-// fieldManager merges lists as a whole where known does not have the kind: custom kinds, and some of those in the scheme.
-// The scheme sets no defaults of untyped objects, as all in the store are.
+// fieldManager merges lists as a whole where known does not have the kind: custom kinds, and some of those in the
+// scheme. The scheme sets no defaults of untyped objects, as all in the store are.
 func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
 	converter := known()
 	if _, err := converter.ObjectToTyped(blank(k)); err != nil {

@@ -201,8 +201,8 @@ func fits(s *definitions.JSONSchemaProps, value any) error {
 	return nil
 }
 
-// fieldFits compares one field. Metadata are those of Kubernetes whatever the schema contains, and named properties win
-// over additional ones.
+// fieldFits compares one field. Metadata are those of Kubernetes whatever the schema contains, and named properties
+// win over additional ones.
 func fieldFits(s *definitions.JSONSchemaProps, key string, value any) error {
 	property, named := s.Properties[key]
 	more := s.AdditionalProperties

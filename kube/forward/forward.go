@@ -66,8 +66,8 @@ func Leader(ctx context.Context, person kube.Options, namespace, leaseName strin
 	return Pod{Namespace: in, Name: name, spec: pod.Spec, config: config}, nil
 }
 
-// Port is that of an address which the Pod is given by a variable, such as :9650, else the fallback. An address that is
-// empty, or no TCP address, is an error.
+// Port is that of an address which the Pod is given by a variable, such as :9650, else the fallback. An address that
+// is empty, or no TCP address, is an error.
 func (p Pod) Port(fallback int, variable string) (int, error) {
 	for _, c := range p.spec.Containers {
 		for _, e := range c.Env {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// D39, K1: aliases that stand for more than there is memory are refused, in documents and in texts in them; honest ones are not.
+// D39, K1: aliases that stand for more than there is memory are refused, in documents and in texts in them; honest
+// ones are not.
 func TestParseIsBounded(t *testing.T) {
 	const begin = "operation: Create\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: c}\n  data:\n"
 	long := "    a: &a " + strings.Repeat("x", 200<<10) + "\n"

@@ -171,8 +171,8 @@ const (
 	readTime = 30 * time.Second
 )
 
-// State is Unhealthy if an object has failed, or is on its way for longer than the deadline, and Progressing if objects
-// are on their way.
+// State is Unhealthy if an object has failed, or is on its way for longer than the deadline, and Progressing if
+// objects are on their way.
 func (h *Health) State(now time.Time) string {
 	state := string(Ready)
 	for _, o := range h.Unhealthy {

@@ -35,8 +35,8 @@ type QueueStatus struct {
 	InProgress bool `json:"inProgress"`
 	// Since is when the task in progress came to the head, its waiting between attempts included.
 	Since time.Time `json:"since,omitzero"`
-	// Head holds the first tasks: up to ShownTasks of hooks, and all of modules, which tell what is due. It has the contexts
-	// of bindings, which may hold secrets.
+	// Head holds the first tasks: up to ShownTasks of hooks, and all of modules, which tell what is due. It has the
+	// contexts of bindings, which may hold secrets.
 	Head []messages.Task `json:"-"`
 	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int `json:"triggers"`
@@ -108,7 +108,8 @@ type ModuleStatus struct {
 	Loop string `json:"loop,omitempty"`
 	// Held says why an upgrade waits until a person allows it (P1), and how; empty for none.
 	Held string `json:"held,omitempty"`
-	// Parked: its run or delete has failed, or has lasted a minute, and goes on outside of the main queue (policy isolate).
+	// Parked: its run or delete has failed, or has lasted a minute, and goes on outside of the main queue (policy
+	// isolate).
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
 	LastRun *ModuleRun `json:"lastRun,omitempty"`
@@ -277,8 +278,8 @@ func (s ConfigStatus) Notice() string {
 // MonitorsStatus is what monitors publishes about itself.
 type MonitorsStatus struct {
 	Bindings []messages.BindingState `json:"bindings"`
-	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding: whatever they have now. They
-	// have secrets.
+	// Snapshots are those of the hooks of an owner, or of one hook, sorted by hook and binding: whatever they have now.
+	// They have secrets.
 	Snapshots func(owner, hook string) []Snapshot `json:"-"`
 }
 

@@ -121,7 +121,8 @@ func (m Module) judgeOff() Verdict {
 	return Verdict{ClassOff, Off, "disabled: " + m.Off, ""}
 }
 
-// judgeReady is about a module that runs, or is ready: what a person should look at all the same, or else what the last run did.
+// judgeReady is about a module that runs, or is ready: what a person should look at all the same, or else what the
+// last run did.
 func (m Module) judgeReady() Verdict {
 	if m.State != string(Ready) {
 		return Verdict{ClassBusy, InProgress, "", ""}
@@ -182,8 +183,8 @@ func (f FailingTask) Next(owner string) string {
 	return fmt.Sprintf(text, owner)
 }
 
-// markWaiting marks the modules whose runs wait in the queue main; those of a reload that has not found out yet what to
-// run, and of a group in progress, included.
+// markWaiting marks the modules whose runs wait in the queue main; those of a reload that has not found out yet what
+// to run, and of a group in progress, included.
 func (s QueueStatus) markWaiting(modules map[string]*Module, enabled []string) {
 	for i, t := range s.Head {
 		begun, behind := s.InProgress && i == 0, ""

@@ -9,7 +9,8 @@ import (
 	"addon-operator/values"
 )
 
-// The worst that is true of a module is its verdict. Each row has all that is true of the rows below it, so that the order is tested, too.
+// The worst that is true of a module is its verdict. Each row has all that is true of the rows below it, so that the
+// order is tested, too.
 func TestVerdict(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
 	m := Module{Name: "web", State: string(Ready), ModuleStatus: ModuleStatus{Phase: Ready, Enabled: true, LastRun: &ModuleRun{Release: "installed, revision 1: values"}}}
@@ -86,7 +87,8 @@ func TestQueuedRunsArePending(t *testing.T) {
 	}
 }
 
-// Each module counts once, by its verdict; the worst class comes first. Converged means that all are as they should be.
+// Each module counts once, by its verdict; the worst class comes first. Converged means that all are as they should
+// be.
 func TestHeadlineAndStage(t *testing.T) {
 	of := func(classes ...Class) (list []Module) {
 		for _, c := range classes {

@@ -23,7 +23,8 @@ const workloads = `
   volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}
 `
 
-// On the node all workloads come to their end: they are available, or complete, and their Pods go when they are deleted.
+// On the node all workloads come to their end: they are available, or complete, and their Pods go when they are
+// deleted.
 func TestWorkloadsRunOnTheNode(t *testing.T) {
 	OnlyInFull(t)
 	cluster := StartWithNode(t)
