@@ -179,13 +179,17 @@ test-race: devcluster oldest race-libraries ## tests of all that has several gor
 	if [ -z '$(CC_FOUND)' ]; then
 	  echo "test-race: there is no C compiler ($$(go env CC)), so there is no race detector: only tests with a cluster run, on Kubernetes $$KUBERNETES"
 	  $(call GO_TEST,$(CLUSTERED))
+	  $(call GO_TEST,./cmd/e2e ./kube) -run '$(NOT_IN_TEST)' -args -full
 	  exit
 	fi
 	export CGO_ENABLED=1
 	$(call GO_TEST,$(filter $(RACING),$(LONGEST)) $(RACING)) -race
-	$(if $(filter ./...,$(PACKAGES)),$(call GO_TEST,./cmd/e2e) -race -run '^TestForeignCharts$$' -args -full)
+	$(if $(filter ./...,$(PACKAGES)),$(call GO_TEST,./cmd/e2e ./kube) -race -run '$(NOT_IN_TEST)' -args -full)
 	$(if $(filter ./...,$(PACKAGES)),go test -vet=off -race ./values -run '$(IN_VALUES)')
 	echo "test-race: ok, on Kubernetes $$KUBERNETES ($$SECONDS s)"
+
+# What make test leaves to make test-full, and the race detector and older versions of Kubernetes have, too.
+NOT_IN_TEST = ^Test(ForeignCharts|RestartOfTheAPIServer|RestoreOfTheStore)$$
 
 .PHONY: oldest
 oldest:
@@ -233,6 +237,7 @@ matrix: bin/gotestsum devcluster ## tests on the versions of Kubernetes in KUBER
 	  echo "matrix: Kubernetes $$version"
 	  results="$(CURDIR)/bin/matrix/$$version.json"
 	  $(call GO_TEST,$(filter $(CLUSTERED),$(LONGEST)) $(CLUSTERED)) -count=1 -skip '^TestCompatibilityPage$$' || code=$$?
+	  go test -count=1 -vet=off $(LIMIT) ./cmd/e2e ./kube -run '$(NOT_IN_TEST)' -args -full || code=$$?
 	  MATRIX_RESULTS="$$results" go test -count=1 -v -vet=off ./cmd/e2e -run '^TestCompatibilityPage$$' || code=$$?
 	done
 	[ "$$code" = 0 ] || exit "$$code"

@@ -346,7 +346,7 @@ func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (h
 		merged[values.GlobalKey] = plan.WithEnabledModules(merged[values.GlobalKey], h.Known.Enabled)
 	}
 	environment := traceEnvironment(h.run)
-	if h.hook.Batch != "" { // the module SDK reports under this name
+	if h.hook.Batch != "" && h.Owner != messages.GlobalHooks { // the module SDK reports under this name
 		environment = append(environment, "MODULE_NAME="+h.Owner)
 	}
 	began := time.Now()

@@ -178,17 +178,11 @@ func (r *refresh) module(old *Module, m Module) {
 		t.add(same)
 		return
 	}
-	fresh, one, readErr := m, Tree{}, error(nil)
-	again := func() contents {
-		if r.first && readErr == nil {
-			return files // whoever goes on with the tree compares it with the files before a module runs
-		}
-		return look(m.Dir, files)
-	}
-	err := stable(files, again, func(read contents) error {
+	fresh, one := m, Tree{}
+	err := stable(files, func() contents { return look(m.Dir, files) }, func(read contents) (err error) {
 		one = Tree{dirs: t.dirs, common: t.common}
-		fresh, readErr = readAgain(&one, m, read, old)
-		return readErr
+		fresh, err = readAgain(&one, m, read, old)
+		return err
 	})
 	if err == nil || r.first {
 		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)

@@ -106,7 +106,7 @@ const (
 	// kind in one namespace are listed together.
 	firstPause = 20 * time.Millisecond
 	listFrom   = 4
-	listPage   = 100
+	listPage   = 25 // definitions may have half a megabyte each
 	// readPause is between two reads of one object.
 	readPause = time.Second
 	// retryPause is how long after a failed read the next one comes.
@@ -144,6 +144,7 @@ type followed struct {
 	mapping *meta.RESTMapping
 	known   *Health   // nil: not read yet
 	version string    // resourceVersion that was read
+	alone   bool      // a list would cost more than it spares
 	next    time.Time // it is not read again before
 }
 
@@ -223,7 +224,7 @@ func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 	defer f.mu.Unlock()
 	old := f.objects[o]
 	switch {
-	case old == nil || old.known == nil: // its first report is still to come
+	case old == nil || f.unread[o.alike()][o] != nil: // its first read is still to come
 	case !HasStatus(kind):
 		f.report(kind, name, *old.known)
 	default:
@@ -257,9 +258,9 @@ func (f *Follower) read(ctx context.Context, o object) {
 	f.mu.Lock()
 	of, unread := f.objects[o], f.unread[o.alike()]
 	switch {
-	case of == nil || of.version != "" || of.known == nil && unread[o] == nil: // gone, or a list has read it, or does so now
+	case of == nil || of.version != "" || of.known == nil && !of.alone && unread[o] == nil: // gone, or a list has it
 		f.mu.Unlock()
-	case of.known == nil && len(unread) >= listFrom:
+	case !of.alone && of.known == nil && len(unread) >= listFrom:
 		delete(f.unread, o.alike())
 		f.mu.Unlock()
 		f.list(ctx, o.alike(), of.mapping, unread)
@@ -271,7 +272,7 @@ func (f *Follower) read(ctx context.Context, o object) {
 }
 
 // list reads objects that are alike by lists of all that are, as long as these cost fewer requests than to get each:
-// others may have thousands there.
+// others may have thousands there. What it has not found is read by itself.
 func (f *Follower) list(ctx context.Context, alike object, m *meta.RESTMapping, unread map[object]*followed) {
 	options := metav1.ListOptions{LabelSelector: f.labels, Limit: listPage}
 	for found := listFrom; found >= listFrom && len(unread) > 0; {
@@ -293,8 +294,11 @@ func (f *Follower) list(ctx context.Context, alike object, m *meta.RESTMapping, 
 			break
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for one, of := range unread {
-		f.get(ctx, one, of)
+		of.alone = true
+		f.queue.Add(one)
 	}
 }
 
