@@ -54,7 +54,7 @@ type Runner struct {
 	options Options
 	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
 	groups  *groups
-	shell   shellLibrary
+	shell   *shellLibrary
 }
 
 // NewRunner checks the options and that TmpDir can be written to. It removes the directories of

@@ -2,15 +2,17 @@ package hooks
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 )
 
 // shellFiles is the library that hooks in bash source as /shell_lib.sh, laid out as in the root of the image.
@@ -19,43 +21,53 @@ import (
 var shellFiles embed.FS
 
 // shellLibrary serves the library where its files are not in the root directory: on the machine of a developer, or in
-// an image of one's own. Nothing is written outside of the directory for temporary files, and nothing changes for
-// hooks that do not name the library. Bash reads the file in BASH_ENV before a script; the one here makes source find
-// it.
+// an image of one's own. Nothing is written outside of the directory for temporary files, and nothing changes for hooks
+// that do not name the library. Bash reads the file in BASH_ENV before a script; the one here makes source find it.
 type shellLibrary struct {
-	unpack func() (dir string, err error) // nil: nothing is to be served
+	wanted bool
+	tmpDir string
+	log    *slog.Logger
+
+	mu  sync.Mutex
+	dir string // where it was unpacked, in a directory that no one else can write to
 }
 
-func newShellLibrary(options Options) shellLibrary {
+func newShellLibrary(options Options) *shellLibrary {
 	_, missing := os.Stat(filepath.Join("/", options.Chroot, "shell_lib.sh"))
-	if !errors.Is(missing, fs.ErrNotExist) || os.Getenv(envBash) != "" { // somebody else has a use for it
-		return shellLibrary{}
+	return &shellLibrary{
+		wanted: errors.Is(missing, fs.ErrNotExist) && os.Getenv(envBash) == "", // else somebody else has a use for it
+		tmpDir: options.TmpDir, log: options.Log,
 	}
-	return shellLibrary{sync.OnceValues(func() (string, error) { return unpackShell(options.TmpDir) })}
 }
 
 const envBash = "BASH_ENV"
 
 // environment has the variable that makes bash find the library, if a hook or script names it in its first 64 KiB.
-func (l shellLibrary) environment(path string) []string {
-	if l.unpack == nil || !mentions(path, "/shell_lib.sh", "/frameworks/shell/") {
+func (l *shellLibrary) environment(path string) []string {
+	if !l.wanted || !mentions(path, "/shell_lib.sh", "/frameworks/shell/") {
 		return nil
 	}
-	dir, err := l.unpack()
-	if err != nil {
-		return nil // bash says that the file is not there
+	file, err := l.unpacked()
+	if err != nil { // bash says that the file is not there
+		l.log.Warn("hooks do not find /shell_lib.sh: the library cannot be written into the directory for temporary files", "err", err)
+		return nil
 	}
-	return []string{envBash + "=" + filepath.Join(dir, "source.sh")}
+	return []string{envBash + "=" + file}
 }
 
+// mentions reports whether a script has one of the words.
 func mentions(path string, words ...string) bool {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for a writer
 	if err != nil {
 		return false
 	}
 	defer file.Close()
+	info, err := file.Stat()
 	start := make([]byte, 2)
-	if _, err := io.ReadFull(file, start); err != nil || string(start) != "#!" { // a program is no script
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if _, err := io.ReadFull(file, start); err != nil || string(start) != "#!" {
 		return false
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, 64<<10))
@@ -67,38 +79,28 @@ func mentions(path string, words ...string) bool {
 	return false
 }
 
-// unpackShell writes the library to a directory that is named by its content, so that it is written once, and other
-// operators with the same directory for temporary files share it.
-func unpackShell(tmpDir string) (string, error) {
+// unpacked returns the file for BASH_ENV. It is written again when somebody has removed it.
+func (l *shellLibrary) unpacked() (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const first = "source.sh"
+	if _, err := os.Stat(filepath.Join(l.dir, first)); l.dir != "" && err == nil {
+		return filepath.Join(l.dir, first), nil
+	}
+	if strings.ContainsAny(l.tmpDir, "$`\\") { // bash expands the value of the variable
+		return "", fmt.Errorf("%s has a character that bash expands", l.tmpDir)
+	}
 	library, err := fs.Sub(shellFiles, "shell")
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
-	err = fs.WalkDir(library, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(library, path)
-		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
-		return err
-	})
+	dir, err := makeRunDir(l.tmpDir, "shell", 0) // the next operator removes it
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(tmpDir, fmt.Sprintf("shell-%x", sum.Sum(nil)[:8]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
+	if err := os.CopyFS(dir.path, library); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir.path))
 	}
-	fresh, err := os.MkdirTemp(tmpDir, runPrefix+"shell-") // an operator that is killed now leaves it to the next
-	if err == nil {
-		err = os.CopyFS(fresh, library)
-	}
-	if err == nil {
-		err = os.Rename(fresh, dir)
-	}
-	if _, there := os.Stat(dir); err != nil && there == nil { // another one was faster
-		return dir, os.RemoveAll(fresh)
-	}
-	return dir, err
+	l.dir = dir.path
+	return filepath.Join(l.dir, first), nil
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -28,7 +29,7 @@ func newShellRunner(t testing.TB) *Runner {
 	}
 	runner, _ := newRunner(t, Options{})
 	t.Cleanup(func() {
-		library, err := filepath.Glob(filepath.Join(runner.options.TmpDir, "shell-*"))
+		library, err := filepath.Glob(filepath.Join(runner.options.TmpDir, runPrefix+"shell-*"))
 		must(t, err)
 		if len(library) > 1 {
 			t.Errorf("the library is written more than once: %q", library)
@@ -100,6 +101,10 @@ func TestShellLibraryReadsContexts(t *testing.T) {
 		`context::get object.absent.deep`:                                "null",
 		`context::get object.metadata.name.deep`:                         "null",
 		`context::get --required object.metadata.name`:                   "web",
+		`context::get "object.list[0].n"`:                                "1",
+		`context::get 'object.list | length'`:                            "2",
+		`context::has 'object.list[7]' || echo absent`:                   "absent",
+		`context::get 'object.metadata.labels["with-dash"]'`:             "b",
 		`context::jq -r '.object.metadata.name + "!"'`:                   "web!",
 		`context::global::jq -r '.[1].binding, length'`:                  "pods\n2",
 		`context::has object.nothing && echo there`:                      "there",
@@ -114,7 +119,7 @@ func TestShellLibraryReadsContexts(t *testing.T) {
 		`context::is_null object.absent.deep && echo null`:               "null",
 		`context::get --required object.absent || echo failed`:           "failed\ncontext::get: the context has no value at object.absent, which the hook requires",
 	} {
-		hook := script(t, "source /shell_lib.sh\n__on_schedule::first() { :; }\n__main__() { "+expression+"; }\nhook::run \"$@\"")
+		hook := script(t, "source /shell_lib.sh\nlist=mine\n__on_schedule::first() { [[ $list == mine ]]; }\n__main__() { "+expression+"; }\nhook::run \"$@\"")
 		result, err := runner.Run(t.Context(), Run{Hook: hook, Contexts: []Context{
 			{Binding: "first", Type: TypeSchedule}, {Binding: "pods", Type: TypeEvent, WatchEvent: Added, Object: raw(object)},
 		}})
@@ -156,15 +161,25 @@ func TestShellLibraryFails(t *testing.T) {
 func TestShellLibraryIsFoundByThoseThatNameIt(t *testing.T) {
 	runner := newShellRunner(t)
 	helper := filepath.Join(t.TempDir(), "functions.sh")
-	must(t, os.WriteFile(helper, []byte("greet() { echo hello; }\n"), 0o644))
+	must(t, os.WriteFile(helper, []byte("declare -A COLORS=([a]=red)\ngreet() { echo \"hello ${COLORS[a]}\"; }\necho \"arguments $*\"\n"), 0o644))
 	for body, want := range map[string]string{
-		". /shell_lib.sh; source " + helper + `; greet; bash -c 'echo "env ${BASH_ENV-none}"'`:                     "hello\nenv none",
-		"source /frameworks/shell/context.sh; declare -F context::get; declare -F hook::run || echo no dispatcher": "context::get\nno dispatcher",
+		". /shell_lib.sh\nsource " + helper + "\nsource " + helper + ` a b; greet; bash -c 'echo "env ${BASH_ENV-none}"; type source'`: "arguments \narguments a b\nhello red\nenv none\nsource is a shell builtin",
+		"source /shell_lib.sh\nsource /shell_lib.sh\nsource /frameworks/shell/context.sh\ndeclare -F hook::run":                        "hook::run",
+		"source /frameworks/shell/context.sh\ndeclare -F context::get; declare -F hook::run || echo no dispatcher":                     "context::get\nno dispatcher",
 		`echo "env ${BASH_ENV-none}"`: "env none",
 	} {
 		if result, err := runner.Run(t.Context(), Run{Hook: script(t, body)}); err != nil || result.Output != want {
 			t.Errorf("%s: %v, it prints %q, want %q", body, err, result.Output, want)
 		}
+	}
+	must(t, os.RemoveAll(runner.shell.dir)) // as a cleaner of /tmp does
+	if _, err := runner.Run(t.Context(), Run{Hook: script(t, "source /shell_lib.sh")}); err != nil {
+		t.Errorf("the library is not written again: %v", err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o700))
+	if found := runner.shell.environment(pipe); found != nil {
+		t.Errorf("a pipe names the library: %q", found)
 	}
 	t.Setenv(envBash, "/dev/null")
 	others := newShellRunner(t)

@@ -19,8 +19,10 @@ hook::traceback() {
 }
 trap hook::traceback ERR
 
-# An image may add files of its own to the directory.
-for BINDING_LIBRARY in "${BASH_SOURCE[0]%/*}"/frameworks/shell/*.sh; do
-  source "$BINDING_LIBRARY"
+# An image may add files of its own to the directory, and to directories in it.
+shopt -s globstar
+__shell_files=("${BASH_SOURCE[0]%/*}"/frameworks/shell/**/*.sh)
+shopt -u globstar
+for __shell_file in "${__shell_files[@]}"; do
+  builtin source "$__shell_file"
 done
-unset BINDING_LIBRARY

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The dispatcher: a hook defines functions for its bindings.
+# The dispatcher: a hook defines functions for its bindings. All names here begin with __hook_ or hook::, because the
+# variables of a function are seen by those that it calls: those of the hook must not be hidden.
 
 # hook::run prints the configuration when it is asked for it. Else it calls a handler for each context of the run, in
 # their order: the first function of hook::_handlers that exists. Each runs in a subshell; the first that fails ends the
@@ -9,48 +10,57 @@ hook::run() {
     __config__
     exit 0
   fi
-  local list contexts handlers handler index binding kind event group from to
+  local __hook_list __hook_contexts __hook_handlers __hook_handler __hook_index __hook_trap
+  local __hook_binding __hook_type __hook_event __hook_group __hook_from __hook_to
   # One jq for all contexts, with a separator that read does not take for white space.
-  list=$(jq -r '.[] | [.binding, .type, .watchEvent, .groupName, ((.fromVersion, .toVersion) // "" | gsub("/"; "."))]
+  __hook_list=$(jq -r '.[] | [.binding, .type, .watchEvent, .groupName, ((.fromVersion, .toVersion) // "" | gsub("/"; "."))]
     | map(. // "" | tostring | gsub("[\u001f\n]"; " ")) | join("\u001f")' "$BINDING_CONTEXT_PATH")
-  mapfile -t contexts <<<"$list"
+  [[ -n $__hook_list ]] || return 0
+  mapfile -t __hook_contexts <<<"$__hook_list"
+  __hook_trap=$(trap -p ERR)
   trap - ERR # a handler that fails prints its own traceback
-  for index in "${!contexts[@]}"; do
-    IFS=$'\x1f' read -r binding kind event group from to <<<"${contexts[index]}"
-    export BINDING_CONTEXT_CURRENT_INDEX=$index BINDING_CONTEXT_CURRENT_BINDING=$binding
+  for __hook_index in "${!__hook_contexts[@]}"; do
+    IFS=$'\x1f' read -r __hook_binding __hook_type __hook_event __hook_group __hook_from __hook_to \
+      <<<"${__hook_contexts[__hook_index]}"
+    export BINDING_CONTEXT_CURRENT_INDEX=$__hook_index BINDING_CONTEXT_CURRENT_BINDING=$__hook_binding
     hook::_handlers
-    for handler in "${handlers[@]}" ""; do
-      if [[ -z $handler ]]; then
-        echo "hook::run: no function handles the binding $binding; define one of ${handlers[*]}" >&2
+    for __hook_handler in "${__hook_handlers[@]}" ""; do
+      if [[ -z $__hook_handler ]]; then
+        echo "hook::run: no function handles the binding $__hook_binding; define one of ${__hook_handlers[*]}" >&2
         exit 1
-      elif declare -F "$handler" >/dev/null; then
+      elif declare -F "$__hook_handler" >/dev/null; then
         break
       fi
     done
     (
-      trap hook::traceback ERR
-      "$handler"
+      eval "$__hook_trap"
+      "$__hook_handler"
     )
   done
 }
 
 # hook::_handlers sets the names that a handler of the context may have, the most specific first.
 hook::_handlers() {
-  case $kind in
-    Synchronization) handlers=("__on_kubernetes::$binding::synchronization" "__on_kubernetes::$binding") ;;
-    Event)
-      handlers=("__on_kubernetes::$binding::${event,,}" "__on_kubernetes::$binding::added_or_modified" "__on_kubernetes::$binding")
-      [[ $event != Deleted ]] || unset 'handlers[1]'
+  case $__hook_type in
+    Synchronization)
+      __hook_handlers=("__on_kubernetes::$__hook_binding::synchronization" "__on_kubernetes::$__hook_binding")
       ;;
-    Group) handlers=("__on_group::$group") ;;
-    Schedule) handlers=("__on_schedule::$binding") ;;
-    Validating) handlers=("__on_validating::$binding") ;;
-    Mutating) handlers=("__on_mutating::$binding") ;;
-    Conversion) handlers=("__on_conversion::$binding::$from::$to" "__on_conversion::$binding") ;;
+    Event)
+      __hook_handlers=("__on_kubernetes::$__hook_binding::${__hook_event,,}")
+      [[ $__hook_event == Deleted ]] || __hook_handlers+=("__on_kubernetes::$__hook_binding::added_or_modified")
+      __hook_handlers+=("__on_kubernetes::$__hook_binding")
+      ;;
+    Group) __hook_handlers=("__on_group::$__hook_group") ;;
+    Schedule) __hook_handlers=("__on_schedule::$__hook_binding") ;;
+    Validating) __hook_handlers=("__on_validating::$__hook_binding") ;;
+    Mutating) __hook_handlers=("__on_mutating::$__hook_binding") ;;
+    Conversion)
+      __hook_handlers=("__on_conversion::$__hook_binding::$__hook_from::$__hook_to" "__on_conversion::$__hook_binding")
+      ;;
     *)
-      handlers=()
-      [[ $binding != onStartup ]] || handlers=(__on_startup)
+      __hook_handlers=()
+      [[ $__hook_binding != onStartup ]] || __hook_handlers=(__on_startup)
       ;;
   esac
-  handlers+=(__main__)
+  __hook_handlers+=(__main__)
 }
