@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,7 +44,7 @@ const envBash = "BASH_ENV"
 
 // environment has the variable that makes bash find the library, if a hook or script names it in its first 64 KiB.
 func (l *shellLibrary) environment(path string) []string {
-	if !l.wanted || !mentions(path, "/shell_lib.sh", "/frameworks/shell/") {
+	if !l.wanted || !namesLibrary(path) {
 		return nil
 	}
 	file, err := l.unpacked()
@@ -55,8 +55,11 @@ func (l *shellLibrary) environment(path string) []string {
 	return []string{envBash + "=" + file}
 }
 
-// mentions reports whether a script has one of the words.
-func mentions(path string, words ...string) bool {
+// library is how scripts name it, outside of comments; /deckhouse/shell_lib.sh and lib/shell_lib.sh are others.
+var library = regexp.MustCompile(`(?m)^[^#\n]*(?:^|[\s"'=]|\$FRAMEWORK_DIR)(?:/shell_lib\.sh|/frameworks/shell)\b`)
+
+// namesLibrary reports whether a file is a script that names the library.
+func namesLibrary(path string) bool {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for a writer
 	if err != nil {
 		return false
@@ -71,12 +74,7 @@ func mentions(path string, words ...string) bool {
 		return false
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, 64<<10))
-	for _, word := range words {
-		if bytes.Contains(text, []byte(word)) {
-			return true
-		}
-	}
-	return false
+	return library.Match(text)
 }
 
 // unpacked returns the file for BASH_ENV. It is written again when somebody has removed it.

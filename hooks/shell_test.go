@@ -166,7 +166,9 @@ func TestShellLibraryIsFoundByThoseThatNameIt(t *testing.T) {
 		". /shell_lib.sh\nsource " + helper + "\nsource " + helper + ` a b; greet; bash -c 'echo "env ${BASH_ENV-none}"; type source'`: "arguments \narguments a b\nhello red\nenv none\nsource is a shell builtin",
 		"source /shell_lib.sh\nsource /shell_lib.sh\nsource /frameworks/shell/context.sh\ndeclare -F hook::run":                        "hook::run",
 		"source /frameworks/shell/context.sh\ndeclare -F context::get; declare -F hook::run || echo no dispatcher":                     "context::get\nno dispatcher",
+		`for f in $(find /frameworks/shell/ -type f -name "*.sh"); do source $f; done; declare -F hook::run`:                           "hook::run",
 		`echo "env ${BASH_ENV-none}"`: "env none",
+		"# source /shell_lib.sh\nalias greet='echo alias'; greet 2>/dev/null || echo none": "none",
 	} {
 		if result, err := runner.Run(t.Context(), Run{Hook: script(t, body)}); err != nil || result.Output != want {
 			t.Errorf("%s: %v, it prints %q, want %q", body, err, result.Output, want)

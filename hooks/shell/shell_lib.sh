@@ -19,10 +19,13 @@ hook::traceback() {
 }
 trap hook::traceback ERR
 
-# An image may add files of its own to the directory, and to directories in it.
-shopt -s globstar
-__shell_files=("${BASH_SOURCE[0]%/*}"/frameworks/shell/**/*.sh)
-shopt -u globstar
-for __shell_file in "${__shell_files[@]}"; do
-  builtin source "$__shell_file"
+__shell_frameworks=${BASH_SOURCE[0]%shell_lib.sh}frameworks/shell
+builtin source "$__shell_frameworks/context.sh"
+builtin source "$__shell_frameworks/hook.sh"
+# An image may add files of its own, and replace functions by them.
+for __shell_file in "$__shell_frameworks"/*.sh "$__shell_frameworks"/*/*.sh; do
+  case ${__shell_file#"$__shell_frameworks/"} in
+    context.sh | hook.sh) ;;
+    *) [[ ! -f $__shell_file ]] || builtin source "$__shell_file" ;;
+  esac
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What handlers read from the contexts of the run. A PATH has keys that are separated by dots; a key with dots is quoted,
 # and a number is the index of a list: object.metadata.labels."app.kubernetes.io/name", objects.0.filterResult.
-# With a bracket, a parenthesis or a | it is a filter of jq without its first dot: snapshots.pods[0].filterResult.
+# With a bracket, a parenthesis, a | or a // it is a filter of jq without its first dot: snapshots.pods[0].filterResult.
 
 # context::global::jq runs jq on the list of all contexts.
 context::global::jq() { jq "$@" "$BINDING_CONTEXT_PATH"; }
@@ -32,7 +32,10 @@ context::is_null() { context::_query "${1-}" 'at == null' -e >/dev/null; }
 # whether it exists.
 context::_query() {
   local path=$1 definitions
-  if [[ $path == *[][\(\|]* ]]; then
+  if [[ $path == *[][\(\|]* || $path == *//* ]]; then
+    while [[ $path =~ ^([^\"\']*)\.([0-9]+)([].[ ].*)?$ ]]; do # .0 as .[0]
+      path="${BASH_REMATCH[1]}[${BASH_REMATCH[2]}]${BASH_REMATCH[3]}"
+    done
     definitions="def at: .${path//\'/\"}; def there: at != null;"
   else
     definitions='

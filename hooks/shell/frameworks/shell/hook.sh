@@ -13,7 +13,7 @@ hook::run() {
   local __hook_list __hook_contexts __hook_handlers __hook_handler __hook_index __hook_trap
   local __hook_binding __hook_type __hook_event __hook_group __hook_from __hook_to
   # One jq for all contexts, with a separator that read does not take for white space.
-  __hook_list=$(jq -r '.[] | [.binding, .type, .watchEvent, .groupName, ((.fromVersion, .toVersion) // "" | gsub("/"; "."))]
+  __hook_list=$(jq -r '.[] | [.binding // "unknown", .type, .watchEvent, .groupName, ((.fromVersion, .toVersion) // "" | gsub("/"; "."))]
     | map(. // "" | tostring | gsub("[\u001f\n]"; " ")) | join("\u001f")' "$BINDING_CONTEXT_PATH")
   [[ -n $__hook_list ]] || return 0
   mapfile -t __hook_contexts <<<"$__hook_list"
@@ -27,7 +27,7 @@ hook::run() {
     for __hook_handler in "${__hook_handlers[@]}" ""; do
       if [[ -z $__hook_handler ]]; then
         echo "hook::run: no function handles the binding $__hook_binding; define one of ${__hook_handlers[*]}" >&2
-        exit 1
+        return 1
       elif declare -F "$__hook_handler" >/dev/null; then
         break
       fi
@@ -37,6 +37,7 @@ hook::run() {
       "$__hook_handler"
     )
   done
+  eval "$__hook_trap"
 }
 
 # hook::_handlers sets the names that a handler of the context may have, the most specific first.
