@@ -56,7 +56,7 @@ func (l *shellLibrary) environment(path string) []string {
 }
 
 // library is how scripts name it, outside of comments; /deckhouse/shell_lib.sh and lib/shell_lib.sh are others.
-var library = regexp.MustCompile(`(?m)^[^#\n]*(?:^|[\s"'=]|\$FRAMEWORK_DIR)(?:/shell_lib\.sh|/frameworks/shell)\b`)
+var library = regexp.MustCompile(`(?m)^([^#\n]*([\s"'=]|\$FRAMEWORK_DIR))?(/shell_lib\.sh|/frameworks/shell)\b`)
 
 // namesLibrary reports whether a file is a script that names the library.
 func namesLibrary(path string) bool {
