@@ -27,6 +27,12 @@ func newShellRunner(t testing.TB) *Runner {
 	if _, err := os.Stat("/shell_lib.sh"); err == nil {
 		t.Skip("this machine has a /shell_lib.sh")
 	}
+	tools, err := filepath.Abs("../bin")
+	must(t, err)
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("there is no jq; make devcluster builds bin/jq")
+	}
 	runner, _ := newRunner(t, Options{})
 	t.Cleanup(func() {
 		library, err := filepath.Glob(filepath.Join(runner.options.TmpDir, runPrefix+"shell-*"))
