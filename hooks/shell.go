@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func namesLibrary(path string) bool {
 		return false
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, 64<<10))
-	return library.Match(text)
+	return bytes.Contains(text, []byte("/shell")) && library.Match(text) // the first is nearly always the answer
 }
 
 // unpacked returns the file for BASH_ENV. It is written again when somebody has removed it.
