@@ -192,7 +192,7 @@ func TestOwnModuleIsPlayed(t *testing.T) {
 
 // What make run prints to try next works by copy and paste, also in another namespace.
 func TestNextStepsArePlayed(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	p := begin(t, "NAMESPACE=elsewhere")
 	p.expect("Ctrl-C ends the operator and the cluster")
 	_, next, _ := strings.Cut(p.text(), "== what to try next")
@@ -213,7 +213,7 @@ func TestNextStepsArePlayed(t *testing.T) {
 
 // Who pastes docs/getting-started.md gets a module, and sees what the page promises.
 func TestGettingStartedIsPlayed(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	home := t.TempDir()
 	dir := filepath.Join(home, "hello")
 	section := func(heading string) []step { return steps(t, firstHour, heading) }

@@ -346,7 +346,7 @@ func TestRunOfABrokenModule(t *testing.T) {
 // VIEW=1: the command dev is the operator; without a terminal it prints lines. It ends at Ctrl-C, and at a signal
 // that only the script receives.
 func TestRunWithAView(t *testing.T) {
-	alone(t)
+	aloneInFull(t)
 	for name, end := range map[string]func(p *play){
 		"Ctrl-C": (*play).interrupt,
 		"TERM":   func(p *play) { _ = p.cmd.Process.Signal(syscall.SIGTERM) },
