@@ -204,7 +204,8 @@ race-libraries:
 # a minute, 20 of 100 random scripts, each lifecycle script once and not under 5 more seeds, a third of the crashes of
 # actors, 32 of the 600 random steps of helm (make differential), of the tests of the test cluster only those of what
 # others share, of the texts that say what to paste only the README, not what make run does when it is disturbed or
-# has a view, no charts beside Helm, and no API server that is killed or restored below the watches of package kube.
+# has a view, no comparison of charts with Helm, and no API server that is killed or restored below the watches of
+# package kube.
 IN_FULL = LeaderIsKilled|HealingOutlives|$(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /^\tdevclustertest.OnlyInFull/ { print test }' cmd/e2e/*_test.go kube/*_test.go | paste -sd '|' -)
 
 .PHONY: test-full

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -52,15 +51,10 @@ func scriptOfBatch(path string) bool {
 	if filepath.Ext(path) != "" {
 		return false
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
 	const enough = 1 << 20
-	text, err := io.ReadAll(io.LimitReader(file, enough))
+	text := readStart(path, enough)
 	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
-	return err == nil && bytes.HasPrefix(text, []byte("#!")) && has("hook") && has("config") && !has("--config") && !has("hook::")
+	return bytes.HasPrefix(text, []byte("#!")) && has("hook") && has("config") && !has("--config") && !has("hook::")
 }
 
 // batchConfig is the output of "hook config". Old versions of the SDK print the list alone.

@@ -411,14 +411,8 @@ const longestShebang = 256
 // nil for programs that are no scripts, and for files that it cannot read. root is the root
 // directory of the script as in Options.Chroot; "" for none.
 func CheckInterpreter(root, path string) error {
-	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	head, err := io.ReadAll(io.LimitReader(file, longestShebang))
-	if err != nil || len(head) == 0 {
+	head := readStart(path, longestShebang)
+	if len(head) == 0 {
 		return nil
 	}
 	line, _, ended := bytes.Cut(head, []byte("\n"))
@@ -437,6 +431,25 @@ func CheckInterpreter(root, path string) error {
 		return fmt.Errorf("line 1: the interpreter %s does not exist here; install it, or correct the name", words[0])
 	}
 	return nil // env names the program that it does not find
+}
+
+// readStart returns the first bytes of a regular file, at most limit, and nothing of another one or of one that cannot
+// be read.
+func readStart(path string, limit int64) []byte {
+	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(file, limit))
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // EnabledScript is one execution of a module's enabled script.

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 )
 
 // shellFiles is the library that hooks in bash source as /shell_lib.sh, laid out as in the root of the image.
@@ -29,14 +27,15 @@ type shellLibrary struct {
 	tmpDir string
 	log    *slog.Logger
 
-	mu  sync.Mutex
-	dir string // where it was unpacked, in a directory that no one else can write to
+	mu     sync.Mutex
+	dir    string // where it was unpacked, in a directory that no one else can write to
+	failed string // the error that was logged last
 }
 
 func newShellLibrary(options Options) *shellLibrary {
 	_, missing := os.Stat(filepath.Join("/", options.Chroot, "shell_lib.sh"))
 	return &shellLibrary{
-		wanted: errors.Is(missing, fs.ErrNotExist) && os.Getenv(envBash) == "", // else somebody else has a use for it
+		wanted: errors.Is(missing, fs.ErrNotExist) && os.Getenv(envBash) == "", // else it has another use
 		tmpDir: options.TmpDir, log: options.Log,
 	}
 }
@@ -48,9 +47,14 @@ func (l *shellLibrary) environment(path string) []string {
 	if !l.wanted || !namesLibrary(path) {
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	file, err := l.unpacked()
-	if err != nil { // bash says that the file is not there
-		l.log.Warn("hooks do not find /shell_lib.sh: the library cannot be written into the directory for temporary files", "err", err)
+	if err != nil { // bash says that the file does not exist; the reason is logged once
+		if l.failed != err.Error() {
+			l.log.Warn("hooks do not find /shell_lib.sh; copy it into the image, or set ADDON_OPERATOR_TMP_DIR to another directory", "err", err)
+			l.failed = err.Error()
+		}
 		return nil
 	}
 	return []string{envBash + "=" + file}
@@ -61,27 +65,13 @@ var library = regexp.MustCompile(`(?m)^([^#\n]*([\s"'=]|\$FRAMEWORK_DIR))?(/shel
 
 // namesLibrary reports whether a file is a script that names the library.
 func namesLibrary(path string) bool {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for a writer
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	start := make([]byte, 2)
-	if err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	if _, err := io.ReadFull(file, start); err != nil || string(start) != "#!" {
-		return false
-	}
-	text, _ := io.ReadAll(io.LimitReader(file, 64<<10))
-	return bytes.Contains(text, []byte("/shell")) && library.Match(text) // the first is nearly always the answer
+	const enough = 64 << 10
+	text := readStart(path, enough)
+	return bytes.HasPrefix(text, []byte("#!")) && bytes.Contains(text, []byte("/shell")) && library.Match(text) // in the order of their cost
 }
 
-// unpacked returns the file for BASH_ENV. It is written again when somebody has removed it.
+// unpacked returns the file for BASH_ENV. It is written again when it was removed. The caller holds the lock.
 func (l *shellLibrary) unpacked() (string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	const first = "source.sh"
 	if _, err := os.Stat(filepath.Join(l.dir, first)); l.dir != "" && err == nil {
 		return filepath.Join(l.dir, first), nil

@@ -162,7 +162,7 @@ func TestShellLibraryFails(t *testing.T) {
 	}
 }
 
-// A hook that names the library finds it; what it starts, and other hooks, do not notice. BASH_ENV of the environment
+// C23: a hook that names the library finds it; what it starts, and other hooks, do not notice. BASH_ENV of the environment
 // stays.
 func TestShellLibraryIsFoundByThoseThatNameIt(t *testing.T) {
 	runner := newShellRunner(t)

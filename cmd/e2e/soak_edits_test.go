@@ -190,7 +190,7 @@ func (s *soak) spoilSecret(draw *rand.Rand) {
 }
 
 // changeObject is somebody who edits a field that a chart has set, which drift puts back. Fields that no chart has
-// set are nobody's business.
+// set do not matter.
 func (s *soak) changeObject(draw *rand.Rand) {
 	if !s.correct {
 		return

@@ -347,7 +347,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 }
 
 // CertificateDir has the certificate of secure metrics, tls.crt and tls.key as in a Secret for TLS; without tls.crt
-// the operator creates one. The chart mounts the Secret there, and nobody else needs another place.
+// the operator creates one. The chart mounts the Secret there, and no one needs another place.
 const CertificateDir = "/etc/addon-operator/tls"
 
 // serveSecurely opens the public address with TLS; the API server decides which clients may see its pages

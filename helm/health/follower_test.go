@@ -30,6 +30,7 @@ type lab struct {
 	client    dynamic.Interface
 	follower  *health.Follower
 	requests  *atomic.Int64 // of the follower
+	hold      chan struct{} // unless it is nil, lists are answered when it is closed
 
 	mu    sync.Mutex
 	known map[string]health.Health
@@ -42,7 +43,7 @@ func newLab(t *testing.T, as string) *lab {
 	l := &lab{T: t, namespace: cluster.Namespace(t), client: dynamic.NewForConfigOrDie(cluster.RESTConfig()), requests: &atomic.Int64{}, known: map[string]health.Health{}}
 	config := rest.CopyConfig(cluster.RESTConfig())
 	config.Impersonate.UserName = as
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, l.requests} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, l} })
 	l.follower = health.NewFollower(dynamic.NewForConfigOrDie(config), "app.kubernetes.io/managed-by=Helm", func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -60,12 +61,16 @@ func newLab(t *testing.T, as string) *lab {
 
 type counted struct {
 	next http.RoundTripper
-	n    *atomic.Int64
+	lab  *lab
 }
 
 func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.n.Add(1)
-	return c.next.RoundTrip(r)
+	c.lab.requests.Add(1)
+	answer, err := c.next.RoundTrip(r)
+	if c.lab.hold != nil && strings.HasSuffix(r.URL.Path, "/deployments") {
+		<-c.lab.hold
+	}
+	return answer, err
 }
 
 func mapping(gvk schema.GroupVersionKind, resource string) *meta.RESTMapping {
@@ -187,6 +192,34 @@ func TestFollowerListsTheMany(t *testing.T) {
 	if n := l.requests.Load(); n > 15 { // one for each would be 30
 		t.Errorf("%d requests", n)
 	}
+}
+
+// H25: what is written while a list is on its way is read again, and also when no event says so.
+func TestFollowerReadsAgainWhatWasWrittenDuringAList(t *testing.T) {
+	l := newLab(t, "")
+	l.hold = make(chan struct{})
+	var many []*unstructured.Unstructured
+	for i := range 6 {
+		many = append(many, l.create(deployments(), fmt.Sprintf("web-%d", i), deployment))
+	}
+	for _, o := range many {
+		l.changed(deployments(), o)
+	}
+	l.await("the list", func() bool { return l.requests.Load() > 0 })
+	written := many[5].GetName()
+	api := l.client.Resource(deployments().Resource).Namespace(l.namespace)
+	_, err := api.Patch(t.Context(), written, types.MergePatchType, []byte(`{"spec": {"replicas": 0}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.await("the Deployment to be current", func() bool {
+		now, err := api.Get(t.Context(), written, metav1.GetOptions{})
+		return err == nil && health.Of(now).State == health.Current
+	})
+	l.follower.Again(deployments().GroupVersionKind.GroupKind(), types.NamespacedName{Namespace: l.namespace, Name: written})
+	close(l.hold)
+	l.eventually("Deployment "+written, health.Current)
+	l.eventually("Deployment "+many[0].GetName(), health.InProgress)
 }
 
 func (l *lab) state(object string) string {
