@@ -40,7 +40,7 @@ func mayImport() map[string]string {
 		"addons":     "values helm/charts",
 		"messages":   "values hooks",
 		"actors":     "messages supervisor values hooks addons kube helm" + protoactor + telemetry,
-		"server":     "actors/plan messages supervisor values",
+		"server":     "actors/plan hooks messages supervisor values",
 		"testkit":    all + " deploy" + protoactor + clientGo,
 		"examples":   "",
 		"deploy":     "",

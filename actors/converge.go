@@ -111,6 +111,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.tellConfig(ctx)
 	case messages.ModuleDeleted:
 		delete(c.Deployed, msg.Name)
+		c.keepReviews(ctx)
 	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
 		c.Runs.LastAttempt(msg.ID)
 		for _, name := range c.group {
@@ -309,6 +310,7 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		c.ready = true
 	}
+	c.keepReviews(ctx)
 	if c.phase == postponed {
 		c.become(requested) // its task waits
 		return
@@ -317,6 +319,17 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	if c.become(idle); !c.delayed && c.globalChanged(c.counts) {
 		c.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.cause).In(c.span.Name()))
 	}
+}
+
+// keepReviews says whose hooks the API server may ask, once the first converge is over: those of modules that are
+// enabled, or not deleted yet. So what is configured for a module whose directory is gone stays as long as its release.
+func (c *converge) keepReviews(ctx actor.Context) {
+	if c.program.Webhooks == nil || !c.ready {
+		return
+	}
+	deleting := slices.DeleteFunc(slices.Clone(c.steps.Delete), func(name string) bool { return !c.Deployed[name] })
+	owners := slices.Concat([]string{messages.GlobalHooks}, c.Enabled, c.Purges.Held, c.steps.Keep, deleting)
+	ctx.Send(c.program.PID(admissionPath), messages.KeepReviews{Owners: owners})
 }
 
 // globalChanged reports whether afterAll hooks have changed what the discovery of a reload was made from (G8). All

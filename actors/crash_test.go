@@ -23,11 +23,12 @@ import (
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, runs that come before their hooks are loaded,
-	// bindings that are too large, and what the random model kills in (TestRandom).
+	// bindings that are too large, webhooks, and what the random model kills in (TestRandom).
 	never := strings.Fields("CheckConfig ScheduleFired ShutDown getHooks RetryNow " +
 		"SynchronizeLater leaveDue " +
 		"keepAgain delayedReload watchAgain " +
-		"modulesSeen objectsDue SuspensionChanged RequestReload")
+		"modulesSeen objectsDue SuspensionChanged RequestReload " +
+		"Review ServeReviews KeepReviews lookDue")
 	handled := handledMessages(t)
 	if !devclustertest.Full() {
 		handled = everyThird(handled)

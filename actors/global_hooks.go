@@ -45,6 +45,8 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 		g.execute(ctx, msg.Task)
 	case updateGlobal:
 		g.update(ctx, msg)
+	case messages.Review:
+		g.review(ctx, msg)
 	default:
 		unhandled(ctx, g.log)
 	}

@@ -45,6 +45,9 @@ type Metrics struct {
 	// is forgotten.
 	moduleHooks, globalHooks      hookRuns
 	oldHookFailed, oldHookAllowed prometheus.Counter
+	// Of questions of the API server to hooks.
+	reviews       *prometheus.CounterVec
+	reviewSeconds *prometheus.SummaryVec
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
 	// which dashboards use.
 	waited, compactions, Overflows *prometheus.CounterVec
@@ -115,6 +118,8 @@ func (m *Metrics) declareModules() {
 	m.moduleHooks = m.hookRuns("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.globalHooks = m.hookRuns("global_hook_", "hook", "binding", "queue", "activation")
 	m.oldHookFailed = m.counter("hook_errors", "Failed runs of all hooks (old name).").WithLabelValues()
+	m.reviews = m.counter("webhook_requests_total", "Questions of the API server to hooks: allowed (also converted), denied, failed.", "module", "hook", "binding", "result")
+	m.reviewSeconds = m.summary("webhook_request_seconds", "Time until the API server was answered.", "module", "hook", "binding")
 	m.oldHookAllowed = m.counter("hook_allowed_errors", "Allowed failures of all hooks (old name).").WithLabelValues()
 }
 
@@ -275,6 +280,19 @@ func (m *Metrics) HookEnded(owner, hook, binding string, t messages.Task, u hook
 	} else { // it is not known, which is not the same as no memory
 		runs.rss.DeleteLabelValues(labels...)
 	}
+}
+
+// Reviewed counts a question of the API server.
+func (m *Metrics) Reviewed(q messages.Review, a messages.Reviewed, began time.Time) {
+	result := "allowed"
+	if a.Err != nil {
+		result = "failed"
+	} else if q.Type != hooks.OnConversion && !a.Response.Allowed {
+		result = "denied"
+	}
+	labels := []string{messages.ModuleOf(q.Owner), a.Hook, q.Name}
+	m.reviewSeconds.WithLabelValues(labels...).Observe(seconds(began))
+	m.reviews.WithLabelValues(append(labels, result)...).Inc()
 }
 
 // ModuleFailed counts a failed attempt at a run or a delete; the phase of the module says which of them.

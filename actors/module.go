@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"time"
@@ -83,6 +84,13 @@ func (m *module) receive(ctx actor.Context) {
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	case leaveDue:
 		m.leaveDue(ctx, msg)
+	case messages.Review:
+		// Not only when it runs: its objects could not be read, or written, before it is ready, or has been deleted.
+		if m.phase != view.Disabled {
+			m.review(ctx, msg)
+		} else {
+			ctx.Respond(messages.Reviewed{Err: fmt.Errorf("module %s is disabled, or starts again: its hooks do not answer", m.name)})
+		}
 	default:
 		unhandled(ctx, m.log)
 	}

@@ -219,6 +219,9 @@ func (o *operator) started(ctx actor.Context) {
 	for _, name := range append(hooks.Queues(b.globalHooks), messages.MainQueue) {
 		o.spawn(ctx, stageQueues, queuePath+name, &queue{program: o.program, name: name})
 	}
+	if o.program.Webhooks != nil {
+		o.spawn(ctx, stageOwners, admissionPath, newAdmission(o.program))
+	}
 	if o.program.ModuleObjects != nil {
 		o.spawn(ctx, stageSources, objectsPath, newModuleObjects(o.ctx, o.program, b.suspended))
 	}

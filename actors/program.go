@@ -59,6 +59,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Tracer == nil {
 		w.Tracer = noop.NewTracerProvider().Tracer("")
 	}
+	w.Reviews = w.Webhooks != nil
 	p := &program{System: system, World: w, Looks: semaphore.NewWeighted(1)}
 	p.Loads, p.Out = semaphore.NewWeighted(int64(max(1, w.Width))), semaphore.NewWeighted(int64(max(outside, w.Width)))
 	p.Enabled.Store(new([]string))
@@ -87,6 +88,10 @@ type World struct {
 	Secrets *Secrets
 	// ModuleObjects may be nil: then no objects show how modules are doing (J14).
 	ModuleObjects ModuleObjects
+	// Webhooks may be nil: then the API server asks no hooks. WebhookPeriod is how often certificates are looked at; 0
+	// is a minute.
+	Webhooks      Webhooks
+	WebhookPeriod time.Duration
 	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.

@@ -427,7 +427,10 @@ func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 	run.Step("wait for Synchronization in other queues")
 	run, s := j.span(run, "wait for synchronization")
 	defer func() { s.End(err) }()
-	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
+	if err = j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)}); err == nil {
+		err = j.serveReviews(run)
+	}
+	return err
 }
 
 // maxContexts bounds the bytes of BINDING_CONTEXT_PATH when there are several contexts,

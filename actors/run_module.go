@@ -103,7 +103,7 @@ func (j Job) loadHooks(run *supervisor.Run) (err error) {
 	return j.ask(run, getHooks{})
 }
 
-// startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
+// startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick, and the API server asks hooks.
 func (j Job) startUp(run *supervisor.Run) error {
 	if err := j.runOrders(run, hooks.OnStartup); err != nil {
 		return err
@@ -120,7 +120,10 @@ func (j Job) startUp(run *supervisor.Run) error {
 		}
 	}
 	run.Step("wait for Synchronization in other queues")
-	return j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)})
+	if err := j.ask(run, messages.AwaitSynchronized{Task: j.Task.ID, Trace: traceOf(run)}); err != nil {
+		return err
+	}
+	return j.serveReviews(run)
 }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).

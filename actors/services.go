@@ -59,6 +59,8 @@ type Services struct {
 	Width int
 	// JQLibrary are directories of modules that the filters of object patches import.
 	JQLibrary []string
+	// Reviews: the API server can ask hooks.
+	Reviews bool
 	// HookRan is called when the process of a hook has ended, in the goroutine of its run, unless the run was
 	// cancelled; nil when no one asks.
 	HookRan func(view.HookRun)
@@ -127,9 +129,9 @@ type CRDs interface {
 }
 
 // limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
-// now. They live as long as the owner: a bucket does not fill up when a run is tried again, and a run of a module
+// now, or answers. They live as long as the owner: a bucket does not fill up when a run is tried again, and a run of a module
 // that was disabled is over before the hook runs again. Runs share them.
-type limits struct{ buckets, running sync.Map }
+type limits struct{ buckets, running, answering sync.Map }
 
 // of returns the token bucket of a hook: one token each executionMinInterval, at most
 // executionBurst of them; nil when the hook sets no limit. Other limits are another bucket.
@@ -188,6 +190,8 @@ const (
 	configPath   = Root + "/config"
 	schedulePath = Root + "/schedule"
 	objectsPath  = Root + "/module-objects"
+
+	admissionPath = Root + "/admission"
 )
 
 // ownerPath is the address of an owner of tasks.

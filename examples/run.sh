@@ -248,6 +248,8 @@ start_operator() {
   export ADDON_OPERATOR_TMP_DIR="$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
   export ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1 ADDON_OPERATOR_LISTEN_PORT="$port"
   export DEBUG_HTTP_SERVER_ADDR="127.0.0.1:$debug_port"
+  # An API server on this machine can ask hooks; that of a cluster elsewhere cannot come here.
+  [[ $kind == mine ]] || export ADDON_OPERATOR_WEBHOOK_ADDRESS="${ADDON_OPERATOR_WEBHOOK_ADDRESS:-127.0.0.1:0}"
   LOG_TYPE=$([[ -t 1 ]] && echo color || echo text)
   export LOG_TYPE
   launch bin/addon-operator >"$run/operator.log" 2>&1

@@ -80,12 +80,14 @@ type Hook struct {
 // Config is the checked answer of a hook to --config, with all defaults filled in. It is immutable
 // and shared: actors compare and send it.
 type Config struct {
-	Version    string                  // V0 or V1
-	Orders     map[BindingType]float64 // order bindings and their order
-	Schedules  []Schedule
-	Kubernetes []KubernetesBinding
-	Settings   Settings
-	Warnings   []string // what is legal but probably not meant; to be logged with the hook's name
+	Version     string                  // V0 or V1
+	Orders      map[BindingType]float64 // order bindings and their order
+	Schedules   []Schedule
+	Kubernetes  []KubernetesBinding
+	Reviews     []Review
+	Conversions []Conversion
+	Settings    Settings
+	Warnings    []string // what is legal but probably not meant; to be logged with the hook's name
 }
 
 // Settings limit how often a hook runs, and how long: a token bucket gains one token each

@@ -54,7 +54,7 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 		return nil, err
 	}
 	read(from, config)
-	if len(config.Orders)+len(config.Schedules)+len(config.Kubernetes) == 0 { // it would never run (C7)
+	if len(config.Orders)+len(config.Schedules)+len(config.Kubernetes) == 0 && !config.Asked() { // it would never run (C7)
 		found.fail("", "the hook has no bindings; add one of %s", strings.Join(allowedBindings(scope, config.Version), ", "))
 	}
 	if err := found.err(); err != nil {
@@ -106,8 +106,7 @@ func (r *report) version(document map[string]any) string {
 // as unknown. It writes into the document, which was parsed for this.
 func (r *report) withdrawForeign(document map[string]any, scope Scope, version string) {
 	allowed := allowedBindings(scope, version)
-	for _, key := range append(allowedBindings(Global, V1), append(allowedBindings(Module, V1), "settings", "onKubernetesEvent",
-		"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion")...) {
+	for _, key := range append(allowedBindings(Global, V1), append(allowedBindings(Module, V1), "settings", "onKubernetesEvent")...) {
 		_, used := document[key]
 		if !used || slices.Contains(allowed, key) || (key == "settings" && version == V1) {
 			continue
@@ -117,8 +116,6 @@ func (r *report) withdrawForeign(document map[string]any, scope Scope, version s
 			r.fail(key, "needs \"configVersion\": \"v1\"")
 		case key == "onKubernetesEvent":
 			r.fail(key, "belongs to protocol v0; write kubernetes, or leave configVersion out")
-		case strings.HasPrefix(key, string(OnKubernetes)):
-			r.fail(key, "is a webhook, and webhooks are not served; see docs/hooks.md (What is not served)")
 		default:
 			r.fail(key, "is not available to %s hooks; they can use %s", scope, strings.Join(allowed, ", "))
 		}
@@ -137,6 +134,9 @@ func allowedBindings(scope Scope, version string) []string {
 		if global := order == BeforeAll || order == AfterAll; global == (scope == Global) {
 			bindings = append(bindings, string(order))
 		}
+	}
+	if version == V1 {
+		bindings = append(bindings, string(OnValidating), string(OnMutating), string(OnConversion))
 	}
 	return bindings
 }
@@ -224,6 +224,7 @@ func (r *report) readV1(from written, config *Config) {
 	for i := range config.Kubernetes {
 		r.resolveSnapshots(fmt.Sprintf("kubernetes[%d]", i), &config.Kubernetes[i].Binding, config.Kubernetes)
 	}
+	r.readAsked(from, config)
 }
 
 // bindingOf reads what schedules and kubernetes bindings have in common; name is the default.
@@ -415,7 +416,9 @@ type written struct {
 		ExecutionMinInterval, Timeout string
 		ExecutionBurst                int
 	}
-	Schedule, Kubernetes, OnKubernetesEvent []writtenBinding
+	Schedule, Kubernetes, OnKubernetesEvent  []writtenBinding
+	KubernetesValidating, KubernetesMutating []writtenReview
+	KubernetesCustomResourceConversion       []writtenConversion
 }
 
 // writtenBinding has the fields of all bindings. Pointers distinguish absent ones where that matters.

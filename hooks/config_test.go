@@ -337,31 +337,6 @@ kubernetes:
 	})
 }
 
-// O1: webhooks are not served, so no hook may ask for one, and no context has their shapes.
-func TestWebhooksAreRefused(t *testing.T) {
-	for _, binding := range []string{"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion"} {
-		for _, scope := range []Scope{Global, Module} {
-			for _, version := range []string{"", `"configVersion": "v1", `} {
-				_, err := ParseConfig(scope, []byte(`{`+version+`"onStartup": 1, "`+binding+`": [{"name": "a.example.com"}]}`))
-				wantError(t, err, binding+": is a webhook, and webhooks are not served; see docs/hooks.md")
-			}
-		}
-	}
-	shapes, err := filepath.Glob(filepath.Join("testdata", "contexts", "*.json"))
-	if err != nil || len(shapes) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
-	for _, path := range shapes {
-		text, err := os.ReadFile(path)
-		must(t, err)
-		for _, word := range []string{"Validating", "Mutating", "Conversion", `"review"`} {
-			if strings.Contains(string(text), word) {
-				t.Errorf("%s speaks of %s", path, word)
-			}
-		}
-	}
-}
-
 // The report on a configuration in which everything is wrong and long is short. C7
 func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
 	var config strings.Builder

@@ -51,6 +51,9 @@ type Context struct {
 	Snapshots    map[string][]Object // nil: the field is absent; TypeGroup always has it
 	GroupName    string              // TypeGroup, and what Compact looks at
 	Resource     *Resource           // v0 events only
+	Review       json.RawMessage     // chapter O: {"request": …}
+	FromVersion  string              // TypeConversion
+	ToVersion    string              // TypeConversion
 }
 
 // wireContext has the fields of C31 and C32 in the order in which people like to read them. Objects
@@ -64,6 +67,9 @@ type wireContext struct {
 	ResourceNamespace string               `json:"resourceNamespace,omitempty"`
 	ResourceKind      string               `json:"resourceKind,omitempty"`
 	ResourceName      string               `json:"resourceName,omitempty"`
+	FromVersion       string               `json:"fromVersion,omitempty"`
+	ToVersion         string               `json:"toVersion,omitempty"`
+	Review            json.RawMessage      `json:"review,omitempty"`
 	Object            json.RawMessage      `json:"object,omitempty"`
 	FilterResult      json.RawMessage      `json:"filterResult,omitempty"`
 	Objects           *[]Object            `json:"objects,omitempty"`
@@ -142,6 +148,8 @@ func (c Context) wire() wireContext {
 		wire.Object, wire.FilterResult = c.Object, c.FilterResult
 	case c.Type == TypeGroup:
 		wire.GroupName = c.GroupName
+	case c.Type == TypeValidating || c.Type == TypeMutating || c.Type == TypeConversion:
+		wire.Review, wire.FromVersion, wire.ToVersion = c.Review, c.FromVersion, c.ToVersion
 	case c.Type == "" && c.Resource != nil:
 		wire.Snapshots = nil
 		wire.ResourceEvent = map[string]string{Added: "add", Modified: "update", Deleted: "delete"}[c.WatchEvent]

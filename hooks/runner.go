@@ -155,10 +155,11 @@ type Result struct {
 	ValuesPatch   values.Patch
 	ConfigPatch   values.Patch
 	Metrics       []Metric
-	ObjectPatches []byte   // as the hook wrote it
-	Warnings      []string // deprecated forms and keys without meaning in the files; to be logged
-	Usage         Usage    // filled in for failed runs too
-	Output        string   // the last lines of stdout and then of stderr, for failed runs too; at most 8 KiB
+	ObjectPatches []byte    // as the hook wrote it
+	Response      *Response // to a question of the API server; nil for other runs
+	Warnings      []string  // deprecated forms and keys without meaning in the files; to be logged
+	Usage         Usage     // filled in for failed runs too
+	Output        string    // the last lines of stdout and then of stderr, for failed runs too; at most 8 KiB
 }
 
 // Run executes a hook once. The error is
@@ -194,7 +195,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		}
 		return result, err
 	}
-	if err := readRun(dir, &result); err != nil {
+	if err := readRun(dir, asks(run), &result); err != nil {
 		return Result{Usage: result.Usage, Output: result.Output}, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	return result, nil
@@ -234,6 +235,7 @@ func writeRun(dir *runDir, run Run) error {
 		dir.add(envConfigPatch, nil),
 		dir.add(envMetrics, nil),
 		dir.add(envObjectPatch, nil),
+		addResponse(dir, asks(run)),
 	)
 }
 
@@ -252,7 +254,7 @@ func addTree(dir *runDir, variable string, tree any) error {
 // readRun parses all result files and reports everything that is wrong with any of them, so that
 // one run of the hook shows all mistakes (D26). Object patches are parsed later (package
 // objectpatch): here only their size is checked.
-func readRun(dir *runDir, result *Result) error {
+func readRun(dir *runDir, asked ContextType, result *Result) error {
 	read := func(variable string, parse func(data []byte) (warnings []string, err error)) error {
 		data, err := dir.result(variable)
 		if err != nil {
@@ -273,7 +275,9 @@ func readRun(dir *runDir, result *Result) error {
 			return warnings, err
 		}
 	}
-	return errors.Join(
+	var err error
+	result.Response, err = readResponse(dir, asked)
+	return errors.Join(err,
 		read(envValuesPatch, patch(&result.ValuesPatch)),
 		read(envConfigPatch, patch(&result.ConfigPatch)),
 		read(envMetrics, func(data []byte) (warnings []string, err error) {

@@ -67,7 +67,7 @@ type Client struct {
 
 	// Only the client of Connect has these. The Lease cannot pass the fence that it opens.
 	fence    *Fence       // nil: writes are not fenced
-	unfenced *rest.Config // for the Lease, and for reviews, which change nothing
+	unfenced *rest.Config // for the Lease, for reviews, which change nothing, and for the label of an own Pod
 }
 
 // Connect makes a client. It makes no request: if the API server is away, the first call returns an
@@ -174,6 +174,9 @@ func restConfig(o Options) (*rest.Config, error) {
 // RESTConfig returns a copy of the configuration, for clients of other packages. What they write
 // passes the Fence, too.
 func (c *Client) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Unfenced is RESTConfig without the Fence: for what a follower writes, which is nothing but about itself.
+func (c *Client) Unfenced() *rest.Config { return rest.CopyConfig(c.unfenced) }
 
 // watchingKey is the key of a context of requests to list and to watch.
 type watchingKey struct{}

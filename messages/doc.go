@@ -50,6 +50,12 @@
 //	ConfirmPurge         config, converge  converge, module
 //	RemoveConfirmation   converge          config
 //
+//	Review               server, scenario  admission, module, global-hooks
+//	Reviewed             module, global    server, scenario
+//	ServeReviews         run               admission
+//	ReviewsServed        admission         run
+//	KeepReviews          converge          admission
+//
 //	RequestReload        owners            converge
 //	SetDynamicFlags      global-hooks      converge
 //
@@ -74,6 +80,8 @@
 //	healDue              timer             healer
 //
 //	entriesDue           timer             schedule
+//
+//	lookDue              timer             admission
 //
 //	modulesSeen          kube              module-objects
 //	objectsDue           timer             module-objects

@@ -149,6 +149,7 @@ const (
 	ByScript     = "EnabledScript"
 	ByFiles      = "Files"
 	ByHand       = "ByHand"
+	ByReview     = "Review"
 )
 
 // LogValue logs a cause as text.

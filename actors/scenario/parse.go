@@ -206,6 +206,10 @@ func (w written) checkExpected() error {
 	for i, entry := range steps {
 		step, _ := entry.(map[string]any)
 		checkMatchers([]string{"steps", strconv.Itoa(i), "expect"}, step["expect"], report)
+		for _, key := range []string{"review", "convert"} {
+			asked, _ := step[key].(map[string]any)
+			checkMatchers([]string{"steps", strconv.Itoa(i), key, "expect"}, asked["expect"], report)
+		}
 	}
 	return errors.Join(problems...)
 }
@@ -261,7 +265,28 @@ type step struct {
 	FailHelm  *failing         `json:"failHelm"`
 	Retry     bool             `json:"retry"`
 	Restart   bool             `json:"restart"`
+	Review    *review          `json:"review"`
+	Convert   *conversion      `json:"convert"`
 	Expect    *expect          `json:"expect"`
+}
+
+// review is a question about a write.
+type review struct {
+	Binding   string         `json:"binding"`
+	Operation string         `json:"operation"` // "": CREATE
+	Object    map[string]any `json:"object"`
+	OldObject map[string]any `json:"oldObject"`
+	UserInfo  map[string]any `json:"userInfo"`
+	DryRun    bool           `json:"dryRun"`
+	Expect    map[string]any `json:"expect"`
+}
+
+// conversion is a question for objects in another version.
+type conversion struct {
+	CRD     string           `json:"crd"`
+	To      string           `json:"to"`
+	Objects []map[string]any `json:"objects"`
+	Expect  map[string]any   `json:"expect"`
 }
 
 // failing is of a hook, or of a module: "" is the one of the scenario.

@@ -220,6 +220,7 @@ func (p *play) world() (actors.World, error) {
 		},
 		// Changes are reported in the goroutine that makes them.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
+		Webhooks:   askedBySteps{},
 		AllowPurge: true, // there is no person who could confirm one
 		// No delay may end by the real clock: failed tasks are retried by the steps advance and
 		// retry.
@@ -350,6 +351,10 @@ func (p *play) step(ctx context.Context, place string, s step) (err error) {
 		}
 	case s.Restart:
 		err = p.restart(ctx)
+	case s.Review != nil:
+		err = p.review(ctx, place+".review", *s.Review)
+	case s.Convert != nil:
+		err = p.convert(ctx, place+".convert", *s.Convert)
 	}
 	return err
 }

@@ -127,7 +127,7 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add(cli.GroupRun, start, versionCommand(), debugOptions(), rbac.Command(cfg))
+	add(cli.GroupRun, start, versionCommand(), debugOptions(), rbac.Command(cfg), operator.WebhooksCommand(cfg))
 	add(cli.GroupChange, remote.Requests(cfg)...)
 	add(cli.GroupLook, append(pages, remote.Wait(cfg), remote.Plan(cfg, operator.Plan), remote.Raw(cfg))...)
 	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Look), bring.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())

@@ -248,6 +248,7 @@ func TestChartGrantsTheBaseRules(t *testing.T) {
 		"defaults":                          {"", variables{}},
 		"records of releases in ConfigMaps": {"options: {HELM_DRIVER: configmaps}", variables{"HELM_DRIVER": "configmaps"}},
 		"other names":                       {"options: {ADDON_OPERATOR_CONFIG_MAP: mine}", variables{"ADDON_OPERATOR_CONFIG_MAP": "mine"}},
+		"webhooks":                          {"webhooks: {enabled: true}", variables{"ADDON_OPERATOR_WEBHOOK_ADDRESS": ":9680", "ADDON_OPERATOR_WEBHOOK_SERVICE": "s"}},
 		"secure metrics":                    {"secureMetrics: {enabled: true}", variables{"ADDON_OPERATOR_SECURE_METRICS": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {

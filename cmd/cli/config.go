@@ -41,6 +41,8 @@ type Config struct {
 	ListenAddress, DebugAddress, DebugSocket, MetricsPrefix string
 	ListenPort                                              int
 	DebugAnyone, SecureMetrics                              bool
+	// Where the API server asks hooks.
+	WebhookAddress, WebhookService, WebhookCertsDir, WebhookClientCA string
 	// The API server.
 	Kubeconfig, KubeContext, KubeServer string
 	KubeQPS, KubeBurst                  int
@@ -123,6 +125,24 @@ func (c *Config) completeDirs() {
 		}
 	}
 	c.Dirs = addons.Dirs{Modules: addons.SplitPath(c.ModulesDir), Global: c.GlobalHooksDir, UnnumberedOrder: c.UnnumberedOrder}
+}
+
+// checkWebhooks refuses an address that no API server can call, and options without one.
+func (c *Config) checkWebhooks() error {
+	if c.WebhookAddress == "" {
+		if c.WebhookService+c.WebhookCertsDir+c.WebhookClientCA != "" {
+			return errors.New("webhook-service, webhook-certs-dir and webhook-client-ca need webhook-address")
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.WebhookAddress)
+	if ip := net.ParseIP(host); err == nil && c.WebhookService == "" && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("webhook-address %s: the API server calls it, so name a host, or a Service with webhook-service", c.WebhookAddress)
+	}
+	if err != nil {
+		return fmt.Errorf("webhook-address: %w", err)
+	}
+	return nil
 }
 
 // checkChroot reports the directories that hooks need and could not see below their root directory.

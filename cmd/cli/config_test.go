@@ -420,7 +420,7 @@ func TestUnservedVariablesAreNamed(t *testing.T) {
 		"requests":                             {"DEBUG_KUBERNETES_API=true", "LOG_LEVEL=debug"},
 		"metrics of queues off":                {"QUEUE_ACTIONS_METRICS=no", "always served"},
 		"another engine":                       {"USE_NELM=true", "the Helm library"},
-		"webhooks":                             {"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED=true", "webhooks"},
+		"webhooks":                             {"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED=true", "as a library"},
 		"a constant now":                       {"ADDON_OPERATOR_DRIFT_PERIOD=1m", "its value is always 5m"},
 		"a constant now, and of that value":    {"ADDON_OPERATOR_SNAPSHOT_LIMIT=128", ""},
 		"the name of a Lease":                  {"ADDON_OPERATOR_HA_LEASE_NAME=addon-operator-leader-election", ""},

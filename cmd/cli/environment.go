@@ -38,7 +38,7 @@ func unservedVariables() map[string]unserved {
 		"DEBUG_KUBERNETES_API": {"set LOG_LEVEL=debug to log requests to the API server; remove it", off, false},
 		"QUEUE_ACTIONS_METRICS": {"the metrics of queues are always served; drop them in Prometheus if they are too many; " +
 			"remove it", on, false},
-		"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED": {"webhooks are not served (docs/rules.md, chapter O); remove it", off, false},
+		"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED": {"it is for programs that use the operator as a library, which do not exist here; remove it", off, false},
 	}
 	// Another Lease is no lock: while the operator that holds it runs, both would write. The two others are
 	// restrictions.

@@ -206,6 +206,10 @@ func (c *Config) options() []option {
 		text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics"),
 		number(&c.ListenPort, "prometheus-listen-port", "ADDON_OPERATOR_LISTEN_PORT SHELL_OPERATOR_LISTEN_PORT", 9650, "port for probes and metrics"),
 		yes(&c.SecureMetrics, "secure-metrics", "ADDON_OPERATOR_SECURE_METRICS", "serve probes and metrics with TLS, and authorize requests with the API server; only probes remain open to everyone"),
+		text(&c.WebhookAddress, "webhook-address", "ADDON_OPERATOR_WEBHOOK_ADDRESS", "", "address, HOST:PORT, at which the API server asks hooks (webhooks); without one, hooks with webhooks are refused"),
+		text(&c.WebhookService, "webhook-service", "ADDON_OPERATOR_WEBHOOK_SERVICE", "", "name of the Service that leads there; without one, the API server calls the address itself, which it must reach"),
+		text(&c.WebhookCertsDir, "webhook-certs-dir", "ADDON_OPERATOR_WEBHOOK_CERTS_DIR", "", "directory with tls.crt, tls.key and ca.crt of another issuer for webhooks; without one, the operator makes and renews its own certificate, in the Secret addon-operator-webhooks"),
+		text(&c.WebhookClientCA, "webhook-client-ca", "ADDON_OPERATOR_WEBHOOK_CLIENT_CA", "", "file with CAs; only clients with a certificate of one of them may ask hooks"),
 		textOrNone(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR", "127.0.0.1:9115", "address for debug pages, which may show values"),
 		yes(&c.DebugAnyone, "debug-address-not-loopback", "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK", "allow a debug address that is not on loopback: every client that reaches it can read values with their secrets and change the log level, without authentication"),
 		textOrNone(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages"),
@@ -249,6 +253,7 @@ func (c *Config) check() error {
 		atLeast("hook-timeout", c.HookTimeout, 0), atLeast("helm-timeout", c.HelmTimeout, time.Second),
 		atLeast("grace-period", c.GracePeriod, time.Second),
 		oneOf("module-failure-policy", c.FailurePolicy, "block", "isolate"),
+		c.checkWebhooks(),
 		oneOf("drift", c.Drift, messages.DriftOff, messages.DriftReport, messages.DriftCorrect),
 	}
 	if c.Namespace == "" { // B8

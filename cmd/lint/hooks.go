@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"addon-operator/actors/plan"
@@ -84,6 +85,14 @@ func (c *checks) misconfigured(path string, err error) {
 func (c *checks) bindings(ctx context.Context, hook hooks.Hook) {
 	for _, warning := range hook.Config.Warnings {
 		c.found.add(Warning, hook.Path, place{}, warning)
+	}
+	for _, r := range hook.Config.Reviews {
+		for _, rule := range r.Webhook.Rules {
+			all := func(words []string) bool { return slices.Contains(words, "*") || slices.Contains(words, "*/*") }
+			if r.Webhook.NamespaceSelector == nil && r.Webhook.ObjectSelector == nil && all(rule.APIGroups) && all(rule.Resources) {
+				c.found.add(Warning, hook.Path, c.found.yamlOf(hook.Path).find(r.Name, 0), fmt.Sprintf("webhook %s: a rule matches all objects of the cluster, and while the operator is away, failurePolicy Fail refuses all their writes; name groups and resources, or select namespaces or labels", r.Name))
+			}
+		}
 	}
 	for _, b := range hook.Config.Kubernetes {
 		if problem, severity := c.kinds.unknown(ctx, b.APIVersion, b.Kind); problem != "" {

@@ -19,6 +19,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
+	"addon-operator/server"
 )
 
 // leadershipLost is the exit code after the loss of the Lease. The process ends at once (L4); what
@@ -43,6 +44,8 @@ type replica struct {
 	apiServer string // its address
 	runner    *hooks.Runner
 	reviewer  *kube.Reviewer      // of secure metrics, whether this replica leads or not
+	reviews   *server.Reviews     // nil: the API server asks no hooks
+	client    *kube.Client        // of join
 	started   func()              // is called once, when files are read
 	hide      func(string) string // gives a text without known secrets; nil hides none
 
@@ -92,7 +95,7 @@ func (r *replica) may() func() error {
 
 // join completes the replica with what its own fence had to exist for.
 func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
-	r.runner, r.apiServer = runner, client.RESTConfig().Host
+	r.runner, r.client, r.apiServer = runner, client, client.RESTConfig().Host
 	if r.config.SecureMetrics {
 		if r.reviewer, err = client.NewReviewer(); err != nil {
 			return err
@@ -160,6 +163,7 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	if err != nil {
 		return err
 	}
+	r.yield(ctx)
 	r.lease.Compete(ctx)
 	err = r.lead(ctx, operator)
 	if err != nil && ctx.Err() == nil {

@@ -82,7 +82,8 @@ type Host struct {
 type Limits struct {
 	Lease         kube.LeaseOptions // the times of the election
 	DriftPeriod   time.Duration
-	SnapshotLimit int // bytes
+	Webhooks      struct{ Life, Settle time.Duration } // of certificates
+	SnapshotLimit int                                  // bytes
 }
 
 // Run starts the operator and returns when it has stopped, after ctx is done. It returns early when
@@ -143,6 +144,9 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
+	if replica.reviews != nil {
+		replica.reviews.Review = operator.Review
+	}
 	if host.Begins != nil {
 		host.Begins(operator)
 	}
@@ -242,6 +246,11 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	shownOn := kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}
 	recorder := client.NewRecorder(writes, shownOn)
 	presence := kube.NewPresence(client, absencePoll)
+	asked, reviews, err := newWebhooks(writes, c, client, replica)
+	if err != nil {
+		return actors.World{}, err
+	}
+	replica.reviews = reviews
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax,
 		Timeout: c.HelmTimeout, Labels: helm.UsualLabels(), Log: log, Watcher: client, Presence: presence,
@@ -272,7 +281,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if c.StartWithLastValid {
 		kept = client.LastValid(c.Namespace, c.ConfigMap)
 	}
-	return actors.World{
+	world := actors.World{
 		Services: actors.Services{
 			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: patches, JQLibrary: c.JQDirs(),
 			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), Width: c.ParallelModules,
@@ -290,7 +299,11 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		AllowPurge:    c.AllowPurge, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(),
 		Isolate:    c.FailurePolicy == "isolate",
-	}, nil
+	}
+	if asked != nil {
+		world.Webhooks, world.WebhookPeriod = asked, replica.limits.Webhooks.Settle
+	}
+	return world, nil
 }
 
 // watchDisk is the Disk of actors.World; nil when the directories are not watched. It begins a moment after the start,

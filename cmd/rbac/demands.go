@@ -6,6 +6,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
+	"addon-operator/kube/webhooks"
 )
 
 // demand is one thing that the operator must be allowed to do, and for whom.
@@ -80,6 +81,22 @@ func namespaceDemands(c *cli.Config, m addons.Module) []demand {
 		{namespace, c.HelmDriver.Resource().GroupResource(), "", allVerbs(), "the records of the release of module " + m.Name},
 		{"", all, namespace, []string{"get"}, "the namespace of module " + m.Name},
 		{"", all, "", []string{"create"}, "the namespace of module " + m.Name + ", if it does not exist"},
+	}
+}
+
+// webhookDemands is what the operator needs to have the API server ask hooks (O2).
+func webhookDemands(c *cli.Config) []demand {
+	const why = "the configurations of webhooks of hooks, and the conversion of CRDs"
+	group, all := "admissionregistration.k8s.io", []string{"create", "delete", "get", "list", "patch", "update"}
+	own := func(resource, names, why string, verbs ...string) demand {
+		return demand{c.Namespace, schema.GroupResource{Resource: resource}, names, verbs, why}
+	}
+	return []demand{
+		{"", schema.GroupResource{Group: group, Resource: "mutatingwebhookconfigurations"}, "", all, why},
+		{"", schema.GroupResource{Group: group, Resource: "validatingwebhookconfigurations"}, "", all, why},
+		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", []string{"patch"}, why},
+		own("secrets", webhooks.SecretName, "the certificate of webhooks", "delete", "get", "update"),
+		own("pods", "", "the label of the Pod that answers webhooks", "list", "patch"),
 	}
 }
 

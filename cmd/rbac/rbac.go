@@ -80,6 +80,7 @@ type generator struct {
 	runner   *hooks.Runner
 	extra    []any // the values of each file of --values
 	demands  []demand
+	asked    bool // the API server asks hooks
 
 	cluster kube.Discovery            // the kinds of the cluster, or of Kubernetes
 	crds    map[string]map[string]any // definitions that modules bring, by their names, as far as they were found
@@ -111,6 +112,9 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 		fmt.Fprintf(warnings, "warning: the kinds of %s are unknown, because APIService %s.%s is not available: rules for them may be missing\n", gv, gv.Version, gv.Group)
 	}
 	g.demands = append(g.demands, baseDemands(c)...)
+	if c.WebhookAddress != "" {
+		g.asked, g.demands = true, append(g.demands, webhookDemands(c)...)
+	}
 	if c.SecureMetrics {
 		g.demands = append(g.demands, reviewDemands()...)
 	}
@@ -183,6 +187,9 @@ func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir str
 		found, err := g.runner.Configure(ctx, file, workingDir, scope)
 		errs = append(errs, err)
 		for _, hook := range found {
+			if hook.Config.Asked() && !g.asked {
+				g.asked, g.demands = true, append(g.demands, webhookDemands(g.config)...)
+			}
 			for _, b := range hook.Config.Kubernetes {
 				errs = append(errs, g.binding(ctx, b, fmt.Sprintf("%s %s watches (binding %s)", what, hook.Name, b.Name)))
 			}

@@ -19,7 +19,7 @@ const pages = (title, names, more = {}) => ({ text: title, items: names.map(([te
 
 const guide = [
   pages('Begin', [['What it is', '/concepts'], ['Your first hour', '/getting-started'], ['Install', '/install'], ['Glossary', '/glossary'], ['Questions', '/faq']]),
-  pages('Write modules', [['Modules', '/modules'], ['Hooks', '/hooks'], ['Values', '/values'], ['Charts', '/charts'], ['Testing modules', '/testing-modules']]),
+  pages('Write modules', [['Modules', '/modules'], ['Hooks', '/hooks'], ['Webhooks', '/webhooks'], ['Values', '/values'], ['Charts', '/charts'], ['Testing modules', '/testing-modules']]),
   pages('Operate', [
     ['Running', '/running'], ['Delivery of modules', '/delivery'], ['Upgrading', '/upgrading'], ['Compatibility', '/compatibility'], ['High availability', '/high-availability'], ['Module objects', '/module-objects'],
     ['Plan and drift', '/plan'], ['Metrics', '/metrics'], ['Alerts', '/alerts'], ['Traces', '/tracing'], ['Troubleshooting', '/troubleshooting'], ['Security', '/security'],

@@ -316,6 +316,26 @@ func bindingProblem(b messages.BindingState) string {
 	return text
 }
 
+// AdmissionStatus is what admission publishes about itself.
+type AdmissionStatus struct {
+	Asked int64               `json:"asked"` // questions of the API server
+	Hooks map[string][]string `json:"hooks"` // that it asks, by owner
+	Error string              `json:"error,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s AdmissionStatus) String() string {
+	hooks := 0
+	for _, names := range s.Hooks {
+		hooks += len(names)
+	}
+	text := fmt.Sprintf("%s with webhooks, %s", Count(hooks, "hook"), Count(int(s.Asked), "question"))
+	if s.Error != "" {
+		text += ": " + head(s.Error)
+	}
+	return text
+}
+
 // HealerStatus is what the healer publishes about itself.
 type HealerStatus struct {
 	// Objects of all releases.

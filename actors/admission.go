@@ -1,0 +1,267 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/kube/webhooks"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+// Webhooks are what the API server needs to ask hooks. Package kube/webhooks implements it. It is called by one
+// goroutine at a time.
+type Webhooks interface {
+	// Apply makes the cluster as it should be.
+	Apply(ctx context.Context, wanted WantedWebhooks) (AppliedWebhooks, error)
+	// Due renews certificates, and reports whether Apply is to be called.
+	Due(ctx context.Context) (bool, error)
+}
+
+// WantedWebhooks are what is to be configured.
+type WantedWebhooks = webhooks.Wanted
+
+// AppliedWebhooks are what was configured.
+type AppliedWebhooks = webhooks.Applied
+
+// lookPeriod is how often certificates are looked at.
+const lookPeriod = time.Minute
+
+// admission has the API server ask hooks (chapter O): it owns the certificates, the listener and the configurations in
+// the cluster, all of them in World.Webhooks, and gives questions to the owners of hooks.
+//
+// Configurations stay over a restart, because that is what failurePolicy Fail means. So a start must not wait for
+// itself: the first Apply, before any module runs, opens the address and leads what an earlier process has configured
+// to it. Hooks are loaded, and their snapshots taken, when they are asked, if their module has not begun by then.
+type admission struct {
+	*supervisor.Runs
+	program *program
+	log     *slog.Logger
+
+	served  map[string][]hooks.Hook // by owner, of those that have said it
+	kept    []string                // owners whose hooks may be asked; nil before the first converge is over
+	waiting []serving               // who waits for an Apply
+	asked   int64                   // questions
+
+	begun, ended int              // the last Apply
+	due          bool             // another one follows it
+	outcome      webhooks.Applied // of the last one
+	failed       error
+	found        bool // something is in the cluster
+	timer        *time.Timer
+}
+
+// serving is an owner that waits for the Apply with this number.
+type serving struct {
+	pid   *actor.PID
+	owner string
+	in    int
+}
+
+// lookDue is sent by a timer after lookPeriod.
+type lookDue struct{}
+
+func newAdmission(p *program) *admission {
+	return &admission{Runs: supervisor.NewRuns(p.System), program: p, log: p.Log, served: map[string][]hooks.Hook{}}
+}
+
+// Receive implements actor.Actor.
+func (a *admission) Receive(ctx actor.Context) {
+	defer a.publish(ctx)
+	if a.Runs.Receive(ctx) {
+		return
+	}
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		a.apply(ctx)
+	case messages.Review:
+		a.asked++
+		ctx.Forward(a.program.Owner(msg.Owner))
+	case messages.ServeReviews:
+		a.serve(ctx, msg)
+	case messages.KeepReviews:
+		a.keep(ctx, msg.Owners)
+	case lookDue:
+		a.look(ctx)
+	default:
+		unhandled(ctx, a.log)
+	}
+}
+
+// serve has the hooks of an owner asked. The owner waits for the Apply that knows of them; one without such hooks, now
+// and before, for the first one, so that no module runs before this process answers.
+func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
+	asked := slices.DeleteFunc(slices.Clone(msg.Hooks), func(h hooks.Hook) bool { return !h.Config.Asked() })
+	wait := serving{ctx.Sender(), msg.Owner, 1}
+	if len(asked)+len(a.served[msg.Owner]) > 0 {
+		wait.in = a.begun + 1
+		defer a.apply(ctx)
+	}
+	a.served[msg.Owner] = asked
+	a.waiting = append(a.waiting, wait)
+	a.answer(ctx)
+}
+
+// keep removes at the end of a reload what is configured for others, and repairs what somebody has changed.
+func (a *admission) keep(ctx actor.Context, owners []string) {
+	a.kept = owners
+	maps.DeleteFunc(a.served, func(owner string, _ []hooks.Hook) bool { return !slices.Contains(owners, owner) })
+	if a.found {
+		a.apply(ctx)
+	}
+}
+
+// apply begins an Apply, or has one follow that in progress.
+func (a *admission) apply(ctx actor.Context) {
+	if a.due = a.Runs.Len() > 0; a.due {
+		return
+	}
+	a.begun++
+	wanted := a.wanted()
+	a.run(ctx, func(run context.Context) (webhooks.Applied, error) { return a.program.Webhooks.Apply(run, wanted) })
+}
+
+// look renews certificates, and does again what has failed.
+func (a *admission) look(ctx actor.Context) {
+	if a.Runs.Len() > 0 {
+		return
+	}
+	a.begun++
+	wanted := a.wanted()
+	a.run(ctx, func(run context.Context) (webhooks.Applied, error) {
+		if due, err := a.program.Webhooks.Due(run); err != nil || !due {
+			return webhooks.Applied{Found: true}, err
+		}
+		return a.program.Webhooks.Apply(run, wanted)
+	})
+}
+
+// run does what asks the API server. It is tried once: who waits for it asks again, and so does the timer.
+func (a *admission) run(ctx actor.Context, work func(context.Context) (webhooks.Applied, error)) {
+	a.outcome, a.failed = webhooks.Applied{Found: a.found}, errors.New("the operator is stopping")
+	a.Runs.Start(ctx, supervisor.Task{
+		ID: "apply-" + strconv.Itoa(a.begun), AllowFailure: true,
+		Work: func(run *supervisor.Run) (any, error) {
+			run.Step("configure webhooks")
+			outcome, err := work(run.Context())
+			return applied{outcome, err}, nil
+		},
+		Succeeded: func(_ actor.Context, result any) {
+			done, _ := result.(applied)
+			a.outcome, a.failed, a.found = done.Applied, done.err, done.Found
+		},
+		Ended: func(ctx actor.Context, _ bool) { a.applied(ctx) },
+	})
+}
+
+// applied is what an Apply has done.
+type applied struct {
+	webhooks.Applied
+	err error
+}
+
+// applied answers who has waited for the Apply that has ended, and begins the next one if that is due.
+func (a *admission) applied(ctx actor.Context) {
+	a.ended = a.begun
+	if a.failed != nil {
+		a.log.Error("webhooks could not be configured, will retry", "err", a.failed)
+	}
+	for owner, err := range a.outcome.Failed {
+		a.log.Error("webhooks of a module could not be configured, will retry", "owner", owner, "err", err)
+	}
+	a.answer(ctx)
+	switch {
+	case a.due:
+		a.apply(ctx)
+	case a.found:
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+		a.timer = a.program.SendLater(ctx, cmp.Or(a.program.WebhookPeriod, lookPeriod), lookDue{})
+	}
+}
+
+// answer answers owners. One without hooks that are asked is no matter of what has failed.
+func (a *admission) answer(ctx actor.Context) {
+	a.waiting = slices.DeleteFunc(a.waiting, func(w serving) bool {
+		if w.in > a.ended {
+			return false
+		}
+		var served messages.ReviewsServed
+		if len(a.served[w.owner]) > 0 {
+			served.Err = errors.Join(a.failed, a.outcome.Failed[w.owner])
+		}
+		ctx.Send(w.pid, served)
+		return true
+	})
+}
+
+// wanted is what is to be configured. It shares nothing that the actor changes later.
+func (a *admission) wanted() webhooks.Wanted {
+	w := webhooks.Wanted{Owners: map[string]webhooks.Owned{}}
+	for owner, asked := range a.served {
+		var owned webhooks.Owned
+		for _, hook := range asked {
+			for _, r := range hook.Config.Reviews {
+				if r.Type == hooks.OnMutating {
+					owned.Mutating = append(owned.Mutating, r.Webhook)
+				} else {
+					owned.Validating = append(owned.Validating, r.Webhook)
+				}
+			}
+			for _, c := range hook.Config.Conversions {
+				if !slices.Contains(owned.CRDs, c.CRD) {
+					owned.CRDs = append(owned.CRDs, c.CRD)
+				}
+			}
+		}
+		w.Owners[owner] = owned
+	}
+	if kept := a.kept; kept != nil {
+		w.Keep = func(owner string) bool { return slices.Contains(kept, owner) }
+	}
+	return w
+}
+
+func (a *admission) publish(ctx actor.Context) {
+	s := view.AdmissionStatus{Asked: a.asked, Hooks: map[string][]string{}}
+	for owner, asked := range a.served {
+		for _, hook := range asked {
+			s.Hooks[owner] = append(s.Hooks[owner], hook.Name)
+		}
+	}
+	if a.failed != nil {
+		s.Error = a.failed.Error()
+	}
+	a.program.Inspector.Publish(ctx.Self(), s)
+}
+
+// serveReviews has the API server ask the hooks of the owner, after its start-up and before Helm (O2), and waits until
+// this process answers at all.
+func (j Job) serveReviews(run *supervisor.Run) error {
+	if !j.Reviews {
+		for _, hook := range j.Known.Hooks {
+			if hook.Config.Asked() {
+				return fmt.Errorf("hook %s: webhooks are not served here; set ADDON_OPERATOR_WEBHOOK_ADDRESS, or webhooks.enabled of the chart", hook.Name)
+			}
+		}
+		return nil
+	}
+	if err := hooks.CheckAsked(j.Known.Hooks); err != nil {
+		return err
+	}
+	run.Step("configure webhooks")
+	served, err := supervisor.Ask[messages.ReviewsServed](run, admissionPath, messages.ServeReviews{Owner: j.Owner, Hooks: j.Known.Hooks})
+	return cmp.Or(err, served.Err)
+}

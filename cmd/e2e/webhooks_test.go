@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// asks has the API server of a test ask hooks at a port of the operator's choice.
+const asks = "ADDON_OPERATOR_WEBHOOK_ADDRESS=127.0.0.1:0"
+
+// write creates a ConfigMap with a label that a webhook selects, and returns it or why it is refused.
+func (h *fixture) writeLabelled(name, label string, data map[string]string) (*corev1.ConfigMap, error) {
+	return h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "yes"}}, Data: data,
+	}, metav1.CreateOptions{})
+}
+
+// refused writes a ConfigMap that a webhook must refuse with these words; none: it must not be refused.
+func (h *fixture) refused(name, color, want string) {
+	h.t.Helper()
+	_, err := h.writeLabelled(name, "reviewed", map[string]string{"color": color})
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		h.t.Errorf("%s: got error %v, want %q", color, err, want)
+	}
+}
+
+// Hooks answer the API server: what they deny, change, and how they fail. O1–O5, O8.
+func TestReviews(t *testing.T) {
+	h := newFixture(t, "webhooks")
+	must(t, second(h.writeLabelled("colors", "plain", map[string]string{"forbidden": "blue"})))
+	o := h.start(asks).ready()
+
+	h.refused("a", "green", "")
+	h.refused("b", "blue", "blue is forbidden")
+	h.refused("c", "crash", "hook 050-policy/hooks/validate.sh: exit code 3")
+	h.refused("d", "nothing", "hook 050-policy/hooks/validate.sh: ADMISSION_RESPONSE_PATH: the hook wrote nothing")
+	h.refused("e", "invalid", "is no answer")
+	h.refused("f", "values", "cannot change values")
+	h.refused("g", "slow", "hook 050-policy/hooks/validate.sh gave no answer within 2.5s")
+	for how, want := range map[string]string{"base64": "injected", "list": "injected", "crash": ""} {
+		written, err := h.writeLabelled("how-"+how, "mutated", map[string]string{"how": how})
+		must(t, err)
+		if got := written.Data["sidecar"]; got != want {
+			t.Errorf("%s: the object has %q, want %q", how, got, want)
+		}
+	}
+	for result, want := range map[string]string{"allowed": "1", "denied": "1", "failed": "5"} {
+		labels := []string{`module="policy"`, `binding="color.example.com"`, `result="` + result + `"`}
+		if got := o.metric("addon_operator_webhook_requests_total", labels...); got != want {
+			t.Errorf("metric of %s is %s, want %s", result, got, want)
+		}
+	}
+	h.refused("h", "own", "waits for itself")
+	h.setConfig(map[string]string{"policyEnabled": "false"})
+	h.becomes("configurations without the module", "", h.webhooks)
+}
+
+// webhooks names the configurations of the operator.
+func (h *fixture) webhooks() string {
+	options := metav1.ListOptions{LabelSelector: "addon-operator/webhooks=" + h.namespace}
+	validating, err := h.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(h.ctx, options)
+	must(h.t, err)
+	mutating, err := h.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(h.ctx, options)
+	must(h.t, err)
+	var names []string
+	for _, c := range validating.Items {
+		names = append(names, c.Name)
+	}
+	for _, c := range mutating.Items {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// A killed operator leaves its webhooks, so nothing gets past them. The next one does not wait for itself: a hook of
+// the last module answers when the first one is upgraded, at another port. O2, O5.
+func TestReviewsOverARestart(t *testing.T) {
+	h := newFixture(t, "webhooks")
+	o := h.start(asks).ready()
+	h.refused("a", "green", "")
+	o.kill()
+	h.refused("b", "green", "connect: connection refused")
+	h.setConfig(map[string]string{"web": "{color: white}"})
+	h.write("modules/010-web/templates/web.yaml", strings.ReplaceAll(h.read("modules/010-web/templates/web.yaml"), "{color:", "{shade: dark, color:"))
+	next := h.start(asks).ready()
+	h.awaitConfigMap("web", "shade", "dark")
+	if got := h.lines("out/reviews"); !slices.Contains(got, "UPDATE white") {
+		t.Errorf("hooks have seen %q, want the upgrade of the module web", got)
+	}
+	h.refused("c", "green", "")
+
+	// The end of an installation.
+	if code := next.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	if output, err := next.run("", "webhooks", "delete"); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if got := h.webhooks(); got != "" {
+		t.Errorf("there are %s after webhooks delete", got)
+	}
+	h.refused("d", "green", "")
+}
+
+// Not one request fails while certificates and their CA are renewed again and again.
+func TestCertificatesOfWebhooks(t *testing.T) {
+	h := newFixture(t, "webhooks")
+	var short limits
+	short.Webhooks.Life, short.Webhooks.Settle = 6*time.Second, time.Second
+	h.start(asks, limited(short)).ready()
+	seen := map[string]bool{}
+	for i := 0; len(seen) < 3; i++ {
+		h.refused("c"+strconv.Itoa(i), "green", "")
+		secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator-webhooks", metav1.GetOptions{})
+		must(t, err)
+		seen[string(secret.Data[corev1.TLSCertKey])] = true
+	}
+}
+
+// Hooks convert objects by chains of steps, each one run for all objects. O6, O7.
+func TestConversions(t *testing.T) {
+	h := newFixture(t, "conversion")
+	o := h.start(asks).ready()
+	kubectl := func(input string, args ...string) (string, error) {
+		cmd := exec.CommandContext(h.ctx, filepath.Join(h.tools, "kubectl"), append([]string{"-n", h.namespace}, args...)...)
+		cmd.Env, cmd.Stdin = h.environment(), strings.NewReader(input)
+		output, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(output)), err
+	}
+	const stages = "-o=jsonpath={.items[*].spec.stages}"
+	if got, _ := kubectl("", "get", "rockets.v1.example.com", stages); got != `{"count":2,"names":["one","two"]}` {
+		t.Errorf("the object of the chart is stored as %s", got)
+	}
+	must(t, second(kubectl("apiVersion: example.com/v1beta1\nkind: Rocket\nmetadata: {name: mine}\nspec: {stages: [a]}", "create", "-f-")))
+	if got, err := kubectl("", "get", "rockets.v1alpha1.example.com", stages); got != "a one,two" && got != "one,two a" {
+		t.Errorf("in the first version: %s, %v", got, err)
+	}
+	// Many at once, of two versions: one run for each step, for all that are at it.
+	crd, err := kubectl("", "get", "crd", "rockets.example.com", "-o=json")
+	must(t, err)
+	h.remove("out/steps")
+	const many = 10_000
+	objects := make([]string, many)
+	for i := range objects {
+		version, spec := "v1beta1", `["a","b"]`
+		if i%2 == 0 {
+			version, spec = "v1", `{"count":1,"names":["c"]}`
+		}
+		objects[i] = fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Rocket","metadata":{"name":"r%d"},"spec":{"stages":%s}}`, version, i, spec)
+	}
+	status, body := askWebhook(t, crd, fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"example.com/v1alpha1","objects":[%s]}}`, strings.Join(objects, ",")))
+	if status != http.StatusOK || strings.Count(body, `"stages":"a,b"`) != many/2 || strings.Count(body, `"stages":"c"`) != many/2 || strings.Index(body, `"r7"`) > strings.Index(body, `"r8"`) {
+		t.Errorf("%d objects: status %d, %.300s", many, status, body)
+	}
+	if got, want := h.read("out/steps"), fmt.Sprintf("example.com/v1 %d\ndown1 %d\n", many/2, many); got != want {
+		t.Errorf("the steps of a list are %q, want %q", got, want)
+	}
+	_, err = kubectl("apiVersion: example.com/v1beta1\nkind: Rocket\nmetadata: {name: bad, annotations: {break: \"yes\"}}\nspec: {stages: [a]}", "create", "-f-")
+	if err == nil {
+		t.Error("a conversion that renames the object is not refused")
+	}
+	o.expect("a question of the API server has no answer", "hook 010-rocket/hooks/beta.sh", "metadata.name")
+
+	// A new version of the definition keeps the conversion; without the module there is none, and objects can be read.
+	file := h.read("modules/010-rocket/crds/rockets.yaml")
+	h.write("modules/010-rocket/crds/rockets.yaml", strings.Replace(file, "plural: rockets", "plural: rockets, shortNames: [rkt]", 1))
+	h.setConfig(map[string]string{"global": "{a: 1}"})
+	h.shows("the new version", func() string { got, _ := kubectl("", "get", "rkt", "-o=name"); return got }, "mine")
+	strategy := func() string {
+		got, _ := kubectl("", "get", "crd", "rockets.example.com", "-o=jsonpath={.spec.conversion.strategy}")
+		return got
+	}
+	if got := strategy(); got != "Webhook" {
+		t.Errorf("the conversion of the new version is %s", got)
+	}
+	h.setConfig(map[string]string{"rocketEnabled": "false"})
+	h.becomes("the conversion without the module", "None", strategy)
+}
+
+// askWebhook asks a webhook as the API server does, with what is configured in an object.
+func askWebhook(t *testing.T, object, question string) (status int, body string) {
+	t.Helper()
+	url := regexp.MustCompile(`"url": "([^"]+)"`).FindStringSubmatch(object)
+	bundle := regexp.MustCompile(`"caBundle": "([^"]+)"`).FindStringSubmatch(object)
+	if url == nil || bundle == nil {
+		t.Fatalf("no webhook is configured in %s", object)
+	}
+	ca, err := base64.StdEncoding.DecodeString(bundle[1])
+	must(t, err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	resp, err := client.Post(url[1], "application/json", strings.NewReader(question))
+	must(t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(data)
+}

@@ -1,0 +1,457 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"addon-operator/kube"
+	"addon-operator/values"
+)
+
+const (
+	// SecretName is the Secret with the certificate, in the namespace of the operator.
+	SecretName = "addon-operator-webhooks"
+	// Label is on all that an operator configures; its value is the namespace of the operator. The owner is in the
+	// annotation of the same name.
+	Label = "addon-operator/webhooks"
+	// LeaderLabel is on the Pod that answers, with the value true. The Service of the chart selects it.
+	LeaderLabel = "addon-operator/leads"
+	// manager of the fields, another one than that of CRDs (M3).
+	manager = "addon-operator-webhooks"
+
+	usualLife   = 365 * 24 * time.Hour
+	usualSettle = time.Minute // until all API servers have taken a bundle into use
+)
+
+// Options are where webhooks are served, and how long certificates live.
+type Options struct {
+	Client    *kube.Client
+	Log       *slog.Logger
+	Namespace string // of the operator
+	// Address is where the operator listens, host:port. Without Service the API server calls it there.
+	Address string
+	Service string // name of a Service of the namespace; empty for none
+	Dir     string // with the certificate of another issuer; empty: the operator makes its own
+	Pod     string // of this process, if it is one of several; empty: no Pod is labelled
+	// Listen begins to answer with the certificate of the moment; it is called once, when something is configured. It
+	// returns the address.
+	Listen func(certificate func() (*tls.Certificate, error)) (address string, err error)
+	// Life of certificates, and how long the API server may take to see a new bundle; 0: a year, a minute.
+	Life, Settle time.Duration
+}
+
+// Webhooks are the configurations of one operator. Its methods must not be called at the same time.
+type Webhooks struct {
+	options  Options
+	client   dynamic.Interface
+	metadata metadata.Interface
+
+	certs   *certificates
+	secret  *corev1.Secret // as it was read or written last; nil for none
+	served  atomic.Pointer[tls.Certificate]
+	applied time.Time // since when all configurations have the bundle; zero: they have not
+	listens bool
+	leads   bool // the Pod is labelled
+	found   bool // something of this operator was in the cluster, or is now
+}
+
+// New makes no request.
+func New(o Options) (*Webhooks, error) {
+	if o.Life == 0 {
+		o.Life, o.Settle = usualLife, usualSettle
+	}
+	config := o.Client.RESTConfig()
+	client, err1 := dynamic.NewForConfig(config)
+	meta, err2 := metadata.NewForConfig(config)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("client for webhooks: %w", err)
+	}
+	return &Webhooks{options: o, client: client, metadata: meta}, nil
+}
+
+// Wanted is what is to be configured.
+type Wanted struct {
+	Owners map[string]Owned // what is of them and not here goes
+	// Keep says whether what is of another owner stays; nil: all of it.
+	Keep func(owner string) bool
+}
+
+// Owned are the webhooks of an owner. Those that validate have the same fields.
+type Owned struct {
+	Validating, Mutating []admissionv1.MutatingWebhook
+	CRDs                 []string // whose objects are converted
+}
+
+func (w Wanted) any() bool {
+	for _, owned := range w.Owners {
+		if len(owned.Validating)+len(owned.Mutating)+len(owned.CRDs) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// stays reports whether something is left as it is.
+func (w Wanted) stays(owner string) bool {
+	_, known := w.Owners[owner]
+	return !known && (w.Keep == nil || w.Keep(owner))
+}
+
+// Paths below which webhooks are called: PATH/OWNER/NAME, where the name of a conversion is that of its CRD.
+const (
+	ValidatePath = "/validate/"
+	MutatePath   = "/mutate/"
+	ConvertPath  = "/convert/"
+)
+
+// configured is a kind of configuration.
+type configured struct {
+	kind, path string
+	of         func(Owned) []admissionv1.MutatingWebhook
+}
+
+// kinds are those of configurations, by resource.
+func kinds() map[string]configured {
+	return map[string]configured{
+		"validatingwebhookconfigurations": {"ValidatingWebhookConfiguration", ValidatePath, func(o Owned) []admissionv1.MutatingWebhook { return o.Validating }},
+		"mutatingwebhookconfigurations":   {"MutatingWebhookConfiguration", MutatePath, func(o Owned) []admissionv1.MutatingWebhook { return o.Mutating }},
+	}
+}
+
+func core(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: resource}
+}
+
+func definitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+func configurations(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}
+}
+
+// Due reports whether Apply has something to do although nothing else is wanted: a certificate is to be renewed, or
+// the last call has failed.
+func (w *Webhooks) Due(ctx context.Context) (bool, error) {
+	if !w.found {
+		return false, nil
+	}
+	changed, err := w.renew(ctx)
+	return changed || w.applied.IsZero(), err
+}
+
+// Applied is the outcome of Apply.
+type Applied struct {
+	// Found: something of the operator is in the cluster, or wanted.
+	Found bool
+	// Failed are errors by owner.
+	Failed map[string]error
+}
+
+// Apply makes the cluster as it should be: the certificate, the configurations, the conversion of CRDs. As long as
+// nothing is wanted and nothing is there it makes neither a certificate nor a listener. What is there, and is neither
+// wanted nor to go, gets the address and the certificates of this process. An error is of all owners; what fails for
+// one is in the outcome, and the others go on.
+func (w *Webhooks) Apply(ctx context.Context, wanted Wanted) (a Applied, err error) {
+	a = Applied{Found: w.found, Failed: map[string]error{}}
+	there, crds, err := w.list(ctx)
+	if err != nil {
+		return a, err
+	}
+	w.found = len(there)+len(crds) > 0 || wanted.any()
+	if a.Found = w.found; !w.found {
+		return a, nil
+	}
+	if err := w.listen(ctx); err != nil {
+		return a, err
+	}
+	err = w.lead(ctx)
+	failed := func(owner string, err error) {
+		if err != nil {
+			a.Failed[owner] = errors.Join(a.Failed[owner], err)
+		}
+	}
+	for owner, owned := range wanted.Owners {
+		for resource, of := range kinds() {
+			if hooks := of.of(owned); len(hooks) > 0 {
+				failed(owner, w.configure(ctx, resource, owner, hooks))
+				delete(there, resource+"/"+w.name(owner))
+			}
+		}
+		for _, crd := range owned.CRDs {
+			failed(owner, w.convert(ctx, crd, owner))
+			delete(crds, crd)
+		}
+	}
+	w.others(ctx, wanted, there, crds, failed)
+	switch {
+	case err != nil || len(a.Failed) > 0:
+		w.applied = time.Time{}
+	case w.applied.IsZero():
+		w.applied = time.Now()
+	}
+	return a, err
+}
+
+// listen has a certificate ready, and begins to answer.
+func (w *Webhooks) listen(ctx context.Context) error {
+	if _, err := w.renew(ctx); err != nil || w.listens {
+		return err
+	}
+	address, err := w.options.Listen(func() (*tls.Certificate, error) { return w.served.Load(), nil })
+	if err == nil {
+		w.options.Address, w.listens = address, true
+	}
+	return err
+}
+
+// others leads to this process what of others stays, and removes the rest.
+func (w *Webhooks) others(ctx context.Context, wanted Wanted, there map[string]*unstructured.Unstructured, crds map[string]string, failed func(string, error)) {
+	for key, found := range there {
+		resource, name, _ := strings.Cut(key, "/")
+		owner := found.GetAnnotations()[Label]
+		if wanted.stays(owner) {
+			failed(owner, w.point(ctx, resource, found))
+			continue
+		}
+		w.options.Log.Info("webhooks are removed", "owner", owner, "configuration", key)
+		only := metav1.NewUIDPreconditions(string(found.GetUID()))
+		failed(owner, gone(w.client.Resource(configurations(resource)).Delete(ctx, name, metav1.DeleteOptions{Preconditions: only})))
+	}
+	for crd, owner := range crds {
+		if wanted.stays(owner) {
+			failed(owner, w.convert(ctx, crd, owner))
+		} else {
+			failed(owner, w.unconvert(ctx, crd))
+		}
+	}
+}
+
+// RemoveAll removes what an operator of the namespace has configured, and ends its conversions. The Secret goes, too.
+func (w *Webhooks) RemoveAll(ctx context.Context) error {
+	there, crds, err := w.list(ctx)
+	errs := []error{err}
+	for key := range there {
+		resource, name, _ := strings.Cut(key, "/")
+		errs = append(errs, gone(w.client.Resource(configurations(resource)).Delete(ctx, name, metav1.DeleteOptions{})))
+	}
+	for name := range crds {
+		errs = append(errs, w.unconvert(ctx, name))
+	}
+	errs = append(errs, gone(w.client.Resource(core("secrets")).Namespace(w.options.Namespace).Delete(ctx, SecretName, metav1.DeleteOptions{})))
+	return errors.Join(errs...)
+}
+
+// list finds what the operator has configured: configurations by RESOURCE/NAME, and owners by the name of the CRD.
+func (w *Webhooks) list(ctx context.Context) (map[string]*unstructured.Unstructured, map[string]string, error) {
+	there, crds := map[string]*unstructured.Unstructured{}, map[string]string{}
+	options := metav1.ListOptions{LabelSelector: Label + "=" + w.options.Namespace}
+	for resource := range kinds() {
+		list, err := w.client.Resource(configurations(resource)).List(ctx, options)
+		if err != nil {
+			return nil, nil, fmt.Errorf("list %s: %w", resource, err)
+		}
+		for i := range list.Items {
+			there[resource+"/"+list.Items[i].GetName()] = &list.Items[i]
+		}
+	}
+	list, err := w.metadata.Resource(definitions()).List(ctx, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	for _, crd := range list.Items {
+		crds[crd.Name] = crd.Annotations[Label]
+	}
+	return there, crds, nil
+}
+
+func (w *Webhooks) name(owner string) string {
+	return "addon-operator." + w.options.Namespace + "." + owner
+}
+
+func (w *Webhooks) labels() map[string]string { return map[string]string{Label: w.options.Namespace} }
+
+// clientConfig is how the API server calls a path.
+func (w *Webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
+	c := admissionv1.WebhookClientConfig{CABundle: w.certs.pem()}
+	if w.options.Service == "" {
+		c.URL = new("https://" + w.options.Address + path)
+	} else {
+		c.Service = &admissionv1.ServiceReference{Namespace: w.options.Namespace, Name: w.options.Service, Path: &path}
+	}
+	return c
+}
+
+// configure writes a configuration.
+func (w *Webhooks) configure(ctx context.Context, resource, owner string, hooks []admissionv1.MutatingWebhook) error {
+	kind, path := kinds()[resource].kind, kinds()[resource].path
+	list := make([]any, len(hooks))
+	for i, hook := range hooks {
+		hook.ClientConfig = w.clientConfig(path + owner + "/" + hook.Name)
+		hook.AdmissionReviewVersions = []string{"v1"}
+		hook.NamespaceSelector = w.excluded(hook.NamespaceSelector)
+		if path == ValidatePath {
+			hook.ReinvocationPolicy = nil
+		}
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&hook)
+		if err != nil {
+			return err
+		}
+		list[i] = object
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "webhooks": list}}
+	o.SetName(w.name(owner))
+	o.SetLabels(w.labels())
+	o.SetAnnotations(map[string]string{Label: owner})
+	_, err := w.client.Resource(configurations(resource)).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", kind, o.GetName(), err)
+	}
+	return nil
+}
+
+// excluded is a selector of namespaces that leaves out those without which a cluster, or the operator, cannot be
+// repaired: kube-system, and its own. Who names one of them, means it.
+func (w *Webhooks) excluded(selector *metav1.LabelSelector) *metav1.LabelSelector {
+	selector = selector.DeepCopy()
+	if selector == nil {
+		selector = &metav1.LabelSelector{}
+	}
+	named := []string{selector.MatchLabels[corev1.LabelMetadataName]}
+	for _, e := range selector.MatchExpressions {
+		if e.Key == corev1.LabelMetadataName && e.Operator == metav1.LabelSelectorOpIn {
+			named = append(named, e.Values...)
+		}
+	}
+	var out []string
+	for _, namespace := range []string{metav1.NamespaceSystem, w.options.Namespace} {
+		if !slices.Contains(named, namespace) && !slices.Contains(out, namespace) {
+			out = append(out, namespace)
+		}
+	}
+	if len(out) > 0 {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: out,
+		})
+	}
+	return selector
+}
+
+// point leads a configuration of an earlier process to this one, whose hooks are not loaded yet.
+func (w *Webhooks) point(ctx context.Context, resource string, found *unstructured.Unstructured) error {
+	owner := found.GetAnnotations()[Label]
+	list, _, _ := unstructured.NestedSlice(found.Object, "webhooks")
+	for _, entry := range list {
+		hook, _ := entry.(map[string]any)
+		name, _ := hook["name"].(string)
+		client, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(w.clientConfig(kinds()[resource].path + owner + "/" + name)))
+		if err != nil {
+			return err
+		}
+		hook["clientConfig"] = client
+	}
+	found.Object["webhooks"] = list
+	_, err := w.client.Resource(configurations(resource)).Update(ctx, found, metav1.UpdateOptions{FieldManager: manager})
+	return gone(err)
+}
+
+// convert writes the conversion into a CRD.
+func (w *Webhooks) convert(ctx context.Context, crd, owner string) error {
+	client, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(w.clientConfig(ConvertPath + owner + "/" + crd)))
+	if err != nil {
+		return err
+	}
+	err = w.patch(ctx, crd, w.options.Namespace, owner, map[string]any{
+		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": client, "conversionReviewVersions": []any{"v1"}},
+	})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("CustomResourceDefinition %s does not exist, whose objects a hook of %s converts; add it to crds/ of the module, or correct crdName", crd, owner)
+	}
+	return err
+}
+
+// unconvert ends the conversion: objects are served again in all versions, unchanged but for apiVersion. With a webhook
+// that nobody answers they could not even be deleted.
+func (w *Webhooks) unconvert(ctx context.Context, crd string) error {
+	w.options.Log.Info("the conversion of a CRD is removed", "crd", crd)
+	return gone(w.patch(ctx, crd, nil, nil, map[string]any{"strategy": "None", "webhook": nil}))
+}
+
+func (w *Webhooks) patch(ctx context.Context, crd string, label, owner any, conversion map[string]any) error {
+	text, err := values.JSON(map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{Label: label}, "annotations": map[string]any{Label: owner}},
+		"spec":     map[string]any{"conversion": conversion},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.client.Resource(definitions()).Patch(ctx, crd, types.MergePatchType, text, metav1.PatchOptions{FieldManager: manager})
+	if err != nil {
+		return fmt.Errorf("conversion of CustomResourceDefinition %s: %w", crd, err)
+	}
+	return nil
+}
+
+// lead makes the Service lead to the Pod of this process, and to no other: one that was killed restarts with its label.
+func (w *Webhooks) lead(ctx context.Context) error {
+	if w.options.Pod == "" || w.leads {
+		return nil
+	}
+	all, err := w.client.Resource(core("pods")).Namespace(w.options.Namespace).List(ctx, metav1.ListOptions{LabelSelector: LeaderLabel + "=true"})
+	if err != nil {
+		return fmt.Errorf("list Pods that answer webhooks: %w", err)
+	}
+	errs := []error{}
+	for _, pod := range all.Items {
+		if pod.GetName() != w.options.Pod {
+			errs = append(errs, gone(label(ctx, w.client, w.options.Namespace, pod.GetName(), "null")))
+		}
+	}
+	err = errors.Join(append(errs, label(ctx, w.client, w.options.Namespace, w.options.Pod, `"true"`))...)
+	w.leads = err == nil
+	return err
+}
+
+// Yield takes the label from a Pod that is about to compete for the Lease: it restarts, and answers nothing.
+func Yield(ctx context.Context, client *kube.Client, namespace, pod string) error {
+	unfenced, err := dynamic.NewForConfig(client.Unfenced())
+	if err != nil {
+		return err
+	}
+	return gone(label(ctx, unfenced, namespace, pod, "null"))
+}
+
+func label(ctx context.Context, client dynamic.Interface, namespace, pod, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, LeaderLabel, value)
+	_, err := client.Resource(core("pods")).Namespace(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("label %s of Pod %s: %w", LeaderLabel, pod, err)
+	}
+	return nil
+}
+
+// gone is the error of a request for something that others may have removed.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package messages
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"addon-operator/hooks"
+)
+
+// ErrNoHook means that an owner has no hook for a question.
+var ErrNoHook = errors.New("no hook answers here")
+
+// Review is a question of the API server to a hook of an owner (chapter O). It is no task: no queue knows it (O5).
+type Review struct {
+	Owner string
+	Type  hooks.BindingType
+	// Name is that of the binding, or of the CRD whose objects are to be converted.
+	Name string
+	// Request is the request of a review, as the API server has sent it.
+	Request json.RawMessage
+	DryRun  bool
+	// To is the version in which Objects are wanted.
+	To      string
+	Objects []json.RawMessage
+	Until   time.Time // when the answer must have been given
+}
+
+// Reviewed is the answer to a Review.
+type Reviewed struct {
+	Hook     string          // empty for none
+	Response *hooks.Response // nil with an error
+	Ignore   bool            // the API server is to go on without an answer (failurePolicy)
+	Err      error
+}
+
+// ServeReviews asks admission that the API server asks hooks of an owner, and none else of it.
+type ServeReviews struct {
+	Owner string
+	Hooks []hooks.Hook
+}
+
+// ReviewsServed is the answer to ServeReviews.
+type ReviewsServed struct{ Err error }
+
+// KeepReviews notifies admission of the owners whose hooks the API server may ask. What is configured for others is
+// removed.
+type KeepReviews struct{ Owners []string }
