@@ -181,8 +181,6 @@ const (
 	envConversion = "CONVERSION_RESPONSE_PATH"
 )
 
-func reviewNames() []string { return []string{"VALIDATING_RESPONSE_PATH", "MUTATING_RESPONSE_PATH"} }
-
 // Response is what a hook has answered to a question of the API server.
 type Response struct {
 	// Of a review.
@@ -203,20 +201,19 @@ func asks(run Run) ContextType {
 	return run.Contexts[0].Type
 }
 
-// addResponse makes the file for the answer.
-func addResponse(dir *runDir, of ContextType) error {
+// nameResponse names the file for the answer, which the hook makes, and reports whether there is to be one.
+func nameResponse(dir *runDir, of ContextType) bool {
 	switch of {
 	case TypeConversion:
-		return dir.add(envConversion, nil)
+		dir.name(envConversion, envConversion)
 	case TypeValidating, TypeMutating:
-		err := dir.add(envReview, nil)
-		_, path, _ := strings.Cut(dir.env[len(dir.env)-1], "=")
-		for _, name := range reviewNames() {
-			dir.env = append(dir.env, name+"="+path)
+		for _, name := range []string{envReview, "VALIDATING_RESPONSE_PATH", "MUTATING_RESPONSE_PATH"} {
+			dir.name(name, envReview)
 		}
-		return err
+	default:
+		return false
 	}
-	return nil
+	return true
 }
 
 // readResponse reads the answer; nil for a run that is asked for none.

@@ -89,8 +89,13 @@ func (d *runDir) write(variable string, content func(io.Writer) error) error {
 	if err := errors.Join(content(file), file.Close()); err != nil {
 		return fmt.Errorf("%s: %w", variable, err)
 	}
-	d.env = append(d.env, variable+"="+path)
+	d.name(variable, variable)
 	return nil
+}
+
+// name adds a variable with the path of the file of another one, or its own, which the hook makes.
+func (d *runDir) name(variable, of string) {
+	d.env = append(d.env, variable+"="+filepath.Join(d.path, fileName(of)))
 }
 
 // result reads what the hook wrote. A file that is gone counts as empty. The hook may have replaced

@@ -227,16 +227,20 @@ func failedItself(err error) bool {
 // writeRun makes all files of a run: those to read, and empty ones for what the hook writes (C23,
 // C24).
 func writeRun(dir *runDir, run Run) error {
-	return errors.Join(
+	errs := []error{
 		dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) }),
 		addTree(dir, envValues, run.Values),
 		addTree(dir, envConfig, run.ConfigValues),
-		dir.add(envValuesPatch, nil),
-		dir.add(envConfigPatch, nil),
-		dir.add(envMetrics, nil),
-		dir.add(envObjectPatch, nil),
-		addResponse(dir, asks(run)),
-	)
+	}
+	answers := nameResponse(dir, asks(run)) // somebody waits, and a file that is there takes longer to be written
+	for _, variable := range []string{envValuesPatch, envConfigPatch, envMetrics, envObjectPatch} {
+		if answers {
+			dir.name(variable, variable)
+		} else {
+			errs = append(errs, dir.add(variable, nil))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // addTree writes values. nil reads as {}, so that a hook need not handle null.

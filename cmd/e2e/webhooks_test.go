@@ -212,3 +212,38 @@ func askWebhook(t *testing.T, object, question string) (status int, body string)
 	must(t, err)
 	return resp.StatusCode, string(data)
 }
+
+// Of several replicas the Pod of the leader has the label that the Service selects, and no other: neither one that was
+// killed with it, nor one that waits. O2
+func TestLeaderAnswersWebhooks(t *testing.T) {
+	h := newFixture(t, "webhooks")
+	pods := h.client.CoreV1().Pods(h.namespace)
+	for _, name := range []string{"replica-1", "replica-2", "replica-3"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"addon-operator/leads": "true"}}}
+		pod.Spec.Containers = []corev1.Container{{Name: "operator", Image: "operator"}}
+		must(t, second(pods.Create(h.ctx, pod, metav1.CreateOptions{})))
+	}
+	labelled := func() string {
+		list, err := pods.List(h.ctx, metav1.ListOptions{LabelSelector: "addon-operator/leads=true"})
+		must(t, err)
+		var names []string
+		for _, pod := range list.Items {
+			names = append(names, pod.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	pod := func(o *operator) string {
+		for _, variable := range o.env {
+			if name, ok := strings.CutPrefix(variable, "ADDON_OPERATOR_POD="); ok {
+				return name
+			}
+		}
+		return ""
+	}
+	r := startReplicas(h, 2, append(hasty, asks, "ADDON_OPERATOR_WEBHOOK_SERVICE=hooks")...)
+	leader := r.awaitConverged()
+	h.becomes("the Pods with the label", pod(leader), labelled)
+	r.kill(leader)
+	next := r.awaitConverged()
+	h.becomes("the Pods with the label", pod(next), labelled)
+}
