@@ -58,7 +58,8 @@ type admission struct {
 	due          bool             // another one follows it
 	outcome      webhooks.Applied // of the last one
 	failed       error
-	found        bool // something is in the cluster
+	refused      map[string]error // owners whose hooks are not asked as they want
+	found        bool             // something is in the cluster
 	timer        *time.Timer
 }
 
@@ -200,7 +201,7 @@ func (a *admission) answer(ctx actor.Context) {
 		}
 		var served messages.ReviewsServed
 		if len(a.served[w.owner]) > 0 {
-			served.Err = errors.Join(a.failed, a.outcome.Failed[w.owner])
+			served.Err = errors.Join(a.failed, a.outcome.Failed[w.owner], a.refused[w.owner])
 		}
 		ctx.Send(w.pid, served)
 		return true
@@ -209,9 +210,11 @@ func (a *admission) answer(ctx actor.Context) {
 
 // wanted is what is to be configured. It shares nothing that the actor changes later.
 func (a *admission) wanted() webhooks.Wanted {
-	w := webhooks.Wanted{Owners: map[string]webhooks.Owned{}}
-	for owner, asked := range a.served {
+	w, by := webhooks.Wanted{Owners: map[string]webhooks.Owned{}}, map[string]string{}
+	a.refused = map[string]error{}
+	for _, owner := range slices.Sorted(maps.Keys(a.served)) {
 		var owned webhooks.Owned
+		asked := a.served[owner]
 		for _, hook := range asked {
 			for _, r := range hook.Config.Reviews {
 				if r.Type == hooks.OnMutating {
@@ -221,8 +224,12 @@ func (a *admission) wanted() webhooks.Wanted {
 				}
 			}
 			for _, c := range hook.Config.Conversions {
-				if !slices.Contains(owned.CRDs, c.CRD) {
-					owned.CRDs = append(owned.CRDs, c.CRD)
+				switch other := by[c.CRD]; other {
+				case "":
+					by[c.CRD], owned.CRDs = owner, append(owned.CRDs, c.CRD)
+				case owner:
+				default:
+					a.refused[owner] = fmt.Errorf("hook %s: objects of %s are converted by hooks of %s; one module has all steps of a CRD", hook.Name, c.CRD, other)
 				}
 			}
 		}

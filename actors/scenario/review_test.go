@@ -48,6 +48,9 @@ func TestStepsThatAskHooks(t *testing.T) {
 	}
 	results := module(t, Options{}, map[string]string{
 		"010-a/hooks/asked.sh": asked,
+		"020-b/hooks/asked.sh": asked,
+		"030-c/hooks/one.sh":   asked,
+		"030-c/hooks/two.sh":   asked,
 		"010-a/tests/a.yaml": `
 given: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: registries, namespace: default}, data: {allowed: good}}]}
 tests:
@@ -62,6 +65,14 @@ tests:
   - convert: {crd: things.example.com, to: example.com/v1, objects: [` + thing("v3", "a") + `], expect: {error: no hook answers}}
   - convert: {crd: things.example.com, to: example.com/v3, objects: [` + thing("v4", "a") + `], expect: {error: no chain of hooks converts}}
   expect: {hooks: [{hook: asked.sh, binding: images.example.com, times: 2}, {hook: asked.sh, binding: kubernetesCustomResourceConversion, times: 2}]}
+- name: crd
+  description: one module converts a CRD
+  given: {modules: [b]}
+  expect: {failing: {b: "objects of things.example.com are converted by hooks of a"}}
+- name: names
+  description: names are unique in a module
+  given: {modules: [c]}
+  expect: {failing: {c: "sidecar.example.com is a binding of 030-c/hooks/one.sh, too"}}
 - name: wrong
   description: they answer something else
   steps:
@@ -75,7 +86,9 @@ tests:
 		got = append(got, fmt.Sprint(r.Scenario.Name(), " ", strings.Join(r.Problems, "; ")))
 	}
 	slices.Sort(got)
-	want := `010-a/a/right 
+	want := `010-a/a/crd 
+010-a/a/names 
+010-a/a/right 
 010-a/a/wrong steps[0].review.expect: allowed must be true, is false; steps[1].review: it fails: no hook answers here; steps[2].review.expect.error: it does not fail`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

@@ -135,7 +135,12 @@ func TestCertificatesOfWebhooks(t *testing.T) {
 // Hooks convert objects by chains of steps, each one run for all objects. O6, O7.
 func TestConversions(t *testing.T) {
 	h := newFixture(t, "conversion")
+	// Nothing waits for a CRD that does not exist.
+	h.write("global-hooks/hooks/early.sh", `#!/bin/sh
+echo '{"configVersion": "v1", "kubernetesCustomResourceConversion": [{"crdName": "late.example.com", "conversions": [{"fromVersion": "v1", "toVersion": "v2"}]}]}'
+`)
 	o := h.start(asks).ready()
+	o.expect("a hook converts objects of a CRD that does not exist", "crd=late.example.com")
 	kubectl := func(input string, args ...string) (string, error) {
 		cmd := exec.CommandContext(h.ctx, filepath.Join(h.tools, "kubectl"), append([]string{"-n", h.namespace}, args...)...)
 		cmd.Env, cmd.Stdin = h.environment(), strings.NewReader(input)

@@ -37,6 +37,8 @@ const (
 	// manager of the fields, another one than that of CRDs (M3).
 	manager = "addon-operator-webhooks"
 
+	requestTimeout = 30 * time.Second // modules wait for the first of them
+
 	usualLife   = 365 * 24 * time.Hour
 	usualSettle = time.Minute // until all API servers have taken a bundle into use
 )
@@ -71,6 +73,7 @@ type Webhooks struct {
 	listens bool
 	leads   bool // the Pod is labelled
 	found   bool // something of this operator was in the cluster, or is now
+	absent  bool // a CRD that is to be converted
 }
 
 // New makes no request.
@@ -79,6 +82,7 @@ func New(o Options) (*Webhooks, error) {
 		o.Life, o.Settle = usualLife, usualSettle
 	}
 	config := o.Client.RESTConfig()
+	config.Timeout = requestTimeout
 	client, err1 := dynamic.NewForConfig(config)
 	meta, err2 := metadata.NewForConfig(config)
 	if err := errors.Join(err1, err2); err != nil {
@@ -184,6 +188,7 @@ func (w *Webhooks) Apply(ctx context.Context, wanted Wanted) (a Applied, err err
 		return a, err
 	}
 	err = w.lead(ctx)
+	w.absent = false
 	failed := func(owner string, err error) {
 		if err != nil {
 			a.Failed[owner] = errors.Join(a.Failed[owner], err)
@@ -203,7 +208,7 @@ func (w *Webhooks) Apply(ctx context.Context, wanted Wanted) (a Applied, err err
 	}
 	w.others(ctx, wanted, there, crds, failed)
 	switch {
-	case err != nil || len(a.Failed) > 0:
+	case err != nil || len(a.Failed) > 0 || w.absent:
 		w.applied = time.Time{}
 	case w.applied.IsZero():
 		w.applied = time.Now()
@@ -382,8 +387,9 @@ func (w *Webhooks) convert(ctx context.Context, crd, owner string) error {
 	err = w.patch(ctx, crd, w.options.Namespace, owner, map[string]any{
 		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": client, "conversionReviewVersions": []any{"v1"}},
 	})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("CustomResourceDefinition %s does not exist, whose objects a hook of %s converts; add it to crds/ of the module, or correct crdName", crd, owner)
+	if apierrors.IsNotFound(err) { // a module may bring it later, so nothing waits for it
+		w.options.Log.Warn("a hook converts objects of a CRD that does not exist; will look for it again", "owner", owner, "crd", crd)
+		w.absent, err = true, nil
 	}
 	return err
 }
