@@ -23,10 +23,9 @@ import (
 // Webhooks are what the API server needs to ask hooks. Package kube/webhooks implements it. It is called by one
 // goroutine at a time.
 type Webhooks interface {
-	// Apply makes the cluster as it should be.
-	Apply(ctx context.Context, wanted WantedWebhooks) (AppliedWebhooks, error)
-	// Due renews certificates, and reports whether Apply is to be called.
-	Due(ctx context.Context) (bool, error)
+	// Apply makes the cluster as it should be; with onlyDue, if certificates are to be renewed, or the last call has not
+	// done all.
+	Apply(ctx context.Context, wanted WantedWebhooks, onlyDue bool) AppliedWebhooks
 }
 
 // WantedWebhooks are what is to be configured.
@@ -43,7 +42,7 @@ const lookPeriod = time.Minute
 //
 // Configurations stay over a restart, because that is what failurePolicy Fail means. So a start must not wait for
 // itself: the first Apply, before any module runs, opens the address and leads what an earlier process has configured
-// to it. Hooks are loaded, and their snapshots taken, when they are asked, if their module has not begun by then.
+// to it. Whatever the phase of their module, hooks are loaded, and their snapshots taken, when they are asked.
 type admission struct {
 	*supervisor.Runs
 	program *program
@@ -56,10 +55,8 @@ type admission struct {
 
 	begun, ended int              // the last Apply
 	due          bool             // another one follows it
-	outcome      webhooks.Applied // of the last one
-	failed       error
+	outcome      AppliedWebhooks  // of the last one
 	refused      map[string]error // owners whose hooks are not asked as they want
-	found        bool             // something is in the cluster
 	timer        *time.Timer
 }
 
@@ -85,31 +82,45 @@ func (a *admission) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		a.apply(ctx)
+		a.apply(ctx, false)
 	case messages.Review:
 		a.asked++
-		ctx.Forward(a.program.Owner(msg.Owner))
+		if len(a.served[msg.Owner]) > 0 || a.outcome.Owners[msg.Owner] {
+			ctx.Forward(a.program.Owner(msg.Owner))
+		} else { // nothing is configured for it: no client makes its hooks run
+			ctx.Respond(messages.Reviewed{Err: messages.ErrNoHook})
+		}
 	case messages.ServeReviews:
 		a.serve(ctx, msg)
 	case messages.KeepReviews:
 		a.keep(ctx, msg.Owners)
 	case lookDue:
-		a.look(ctx)
+		a.apply(ctx, true)
 	default:
 		unhandled(ctx, a.log)
 	}
 }
 
 // serve has the hooks of an owner asked. The owner waits for the Apply that knows of them; one without such hooks, now
-// and before, for the first one, so that no module runs before this process answers.
+// and before, for the first one, so that no module runs before this process answers. Nobody waits if the API server has
+// asked for a hook that is not there: what an earlier process has configured must not refuse writes until the owner has
+// started.
 func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
-	asked := slices.DeleteFunc(slices.Clone(msg.Hooks), func(h hooks.Hook) bool { return !h.Config.Asked() })
-	wait := serving{ctx.Sender(), msg.Owner, 1}
-	if len(asked)+len(a.served[msg.Owner]) > 0 {
-		wait.in = a.begun + 1
-		defer a.apply(ctx)
-	}
+	asked := slices.DeleteFunc(slices.Clone(msg.Hooks), func(h hooks.Hook) bool { return !h.Config.HasWebhooks() })
+	before, known := a.served[msg.Owner]
 	a.served[msg.Owner] = asked
+	same := func(a, b hooks.Hook) bool { return a.Config == b.Config }
+	if ctx.Sender() == nil {
+		if !known || !slices.EqualFunc(asked, before, same) {
+			a.apply(ctx, false)
+		}
+		return
+	}
+	wait := serving{ctx.Sender(), msg.Owner, 1}
+	if len(asked)+len(before) > 0 {
+		wait.in = a.begun + 1
+		defer a.apply(ctx, false)
+	}
 	a.waiting = append(a.waiting, wait)
 	a.answer(ctx)
 }
@@ -118,74 +129,43 @@ func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 func (a *admission) keep(ctx actor.Context, owners []string) {
 	a.kept = owners
 	maps.DeleteFunc(a.served, func(owner string, _ []hooks.Hook) bool { return !slices.Contains(owners, owner) })
-	if a.found {
-		a.apply(ctx)
+	if len(a.outcome.Owners) > 0 {
+		a.apply(ctx, false)
 	}
 }
 
-// apply begins an Apply, or has one follow that in progress.
-func (a *admission) apply(ctx actor.Context) {
-	if a.due = a.Runs.Len() > 0; a.due {
-		return
-	}
-	a.begun++
-	wanted := a.wanted()
-	a.run(ctx, func(run context.Context) (webhooks.Applied, error) { return a.program.Webhooks.Apply(run, wanted) })
-}
-
-// look renews certificates, and does again what has failed.
-func (a *admission) look(ctx actor.Context) {
+// apply begins an Apply, or has one follow that in progress. It is tried once: who waits for it asks again, and so does
+// the timer.
+func (a *admission) apply(ctx actor.Context, onlyDue bool) {
 	if a.Runs.Len() > 0 {
+		a.due = true
 		return
 	}
+	a.due = false
 	a.begun++
 	wanted := a.wanted()
-	a.run(ctx, func(run context.Context) (webhooks.Applied, error) {
-		if due, err := a.program.Webhooks.Due(run); err != nil || !due {
-			return webhooks.Applied{Found: true}, err
-		}
-		return a.program.Webhooks.Apply(run, wanted)
-	})
-}
-
-// run does what asks the API server. It is tried once: who waits for it asks again, and so does the timer.
-func (a *admission) run(ctx actor.Context, work func(context.Context) (webhooks.Applied, error)) {
-	a.outcome, a.failed = webhooks.Applied{Found: a.found}, errors.New("the operator is stopping")
 	a.Runs.Start(ctx, supervisor.Task{
 		ID: "apply-" + strconv.Itoa(a.begun), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			run.Step("configure webhooks")
-			outcome, err := work(run.Context())
-			return applied{outcome, err}, nil
+			return a.program.Webhooks.Apply(run.Context(), wanted, onlyDue), nil
 		},
-		Succeeded: func(_ actor.Context, result any) {
-			done, _ := result.(applied)
-			a.outcome, a.failed, a.found = done.Applied, done.err, done.Found
-		},
-		Ended: func(ctx actor.Context, _ bool) { a.applied(ctx) },
+		Succeeded: func(_ actor.Context, result any) { a.outcome, _ = result.(AppliedWebhooks) },
+		Ended:     func(ctx actor.Context, _ bool) { a.applied(ctx) }, // not done: the program ends
 	})
-}
-
-// applied is what an Apply has done.
-type applied struct {
-	webhooks.Applied
-	err error
 }
 
 // applied answers who has waited for the Apply that has ended, and begins the next one if that is due.
 func (a *admission) applied(ctx actor.Context) {
 	a.ended = a.begun
-	if a.failed != nil {
-		a.log.Error("webhooks could not be configured, will retry", "err", a.failed)
-	}
 	for owner, err := range a.outcome.Failed {
-		a.log.Error("webhooks of a module could not be configured, will retry", "owner", owner, "err", err)
+		a.log.Error("webhooks could not be configured, will retry", "owner", owner, "err", err)
 	}
 	a.answer(ctx)
 	switch {
 	case a.due:
-		a.apply(ctx)
-	case a.found:
+		a.apply(ctx, false)
+	case len(a.outcome.Failed)+len(a.outcome.Owners) > 0:
 		if a.timer != nil {
 			a.timer.Stop()
 		}
@@ -201,7 +181,7 @@ func (a *admission) answer(ctx actor.Context) {
 		}
 		var served messages.ReviewsServed
 		if len(a.served[w.owner]) > 0 {
-			served.Err = errors.Join(a.failed, a.outcome.Failed[w.owner], a.refused[w.owner])
+			served.Err = errors.Join(a.outcome.Failed[""], a.outcome.Failed[w.owner], a.refused[w.owner])
 		}
 		ctx.Send(w.pid, served)
 		return true
@@ -248,8 +228,8 @@ func (a *admission) publish(ctx actor.Context) {
 			s.Hooks[owner] = append(s.Hooks[owner], hook.Name)
 		}
 	}
-	if a.failed != nil {
-		s.Error = a.failed.Error()
+	if len(a.outcome.Failed) > 0 {
+		s.Error = errors.Join(slices.Collect(maps.Values(a.outcome.Failed))...).Error()
 	}
 	a.program.Inspector.Publish(ctx.Self(), s)
 }
@@ -259,13 +239,13 @@ func (a *admission) publish(ctx actor.Context) {
 func (j Job) serveReviews(run *supervisor.Run) error {
 	if !j.Reviews {
 		for _, hook := range j.Known.Hooks {
-			if hook.Config.Asked() {
+			if hook.Config.HasWebhooks() {
 				return fmt.Errorf("hook %s: webhooks are not served here; set ADDON_OPERATOR_WEBHOOK_ADDRESS, or webhooks.enabled of the chart", hook.Name)
 			}
 		}
 		return nil
 	}
-	if err := hooks.CheckAsked(j.Known.Hooks); err != nil {
+	if err := hooks.CheckWebhookNames(j.Known.Hooks); err != nil {
 		return err
 	}
 	run.Step("configure webhooks")

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"time"
@@ -85,12 +84,7 @@ func (m *module) receive(ctx actor.Context) {
 	case leaveDue:
 		m.leaveDue(ctx, msg)
 	case messages.Review:
-		// Not only when it runs: its objects could not be read, or written, before it is ready, or has been deleted.
-		if m.phase != view.Disabled {
-			m.review(ctx, msg)
-		} else {
-			ctx.Respond(messages.Reviewed{Err: fmt.Errorf("module %s is disabled, or starts again: its hooks do not answer", m.name)})
-		}
+		m.review(ctx, msg) // in all phases: what is configured refuses writes, on which the next phase may depend
 	default:
 		unhandled(ctx, m.log)
 	}

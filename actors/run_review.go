@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -33,9 +34,9 @@ func (o *Operator) Review(ctx context.Context, q messages.Review) (answer messag
 	}
 	answer, err := supervisor.AskFor[messages.Reviewed](late, p.System, admissionPath, q)
 	if err != nil { // the run may take a moment longer: its hook is being ended
-		answer.Hook, answer.Ignore = answers(q, p.Inspector.Status(ownerPath(q.Owner)))
-		if answer.Err = err; late.Err() != nil {
-			answer.Err = lateReview(cmp.Or(answer.Hook, "of "+q.Owner), q, began)
+		answer.Hook, answer.Ignore = answers(q, LoadedHooks(p.Inspector.Status(ownerPath(q.Owner))))
+		if answer.Err = err; errors.Is(late.Err(), context.DeadlineExceeded) {
+			answer.Err = lateReview(cmp.Or(answer.Hook, "of "+q.Owner), q)
 		}
 	}
 	if answer.Hook != "" {
@@ -44,22 +45,19 @@ func (o *Operator) Review(ctx context.Context, q messages.Review) (answer messag
 	return answer
 }
 
-// lateReview is why a question has no answer in time.
-func lateReview(hook string, q messages.Review, began time.Time) error {
-	return fmt.Errorf("hook %s gave no answer within %s, half a second less than timeoutSeconds; a hook that writes what it reviews waits for itself",
-		hook, q.Until.Sub(began).Round(time.Second/10))
-}
-
-// answers says which hook of an owner answers a question, by what the owner has published, and whether the API server
-// is to go on without it.
-func answers(q messages.Review, status fmt.Stringer) (hook string, ignore bool) {
-	var loaded []hooks.Hook
+// LoadedHooks are those that the status of an owner shows.
+func LoadedHooks(status fmt.Stringer) []hooks.Hook {
 	switch s := status.(type) {
 	case view.ModuleStatus:
-		loaded = s.Loaded
+		return s.Loaded
 	case view.GlobalStatus:
-		loaded = s.Loaded
+		return s.Loaded
 	}
+	return nil
+}
+
+// answers says which hook answers a question, and whether the API server is to go on without it.
+func answers(q messages.Review, loaded []hooks.Hook) (hook string, ignore bool) {
 	for _, h := range loaded {
 		if b := h.Config.Review(q.Type, q.Name); b != nil {
 			return h.Name, *b.Webhook.FailurePolicy == admissionv1.Ignore
@@ -71,53 +69,55 @@ func answers(q messages.Review, status fmt.Stringer) (hook string, ignore bool) 
 	return "", false
 }
 
-// review begins a run for a question, outside of all queues (O5). A module that is off runs no hook.
+// lateReview is why a question has no answer in time.
+func lateReview(hook string, q messages.Review) error {
+	return fmt.Errorf("hook %s gave no answer within %s; a hook that writes what it reviews waits for itself", hook, q.Within)
+}
+
+// review begins a run for a question, outside of all queues (O5).
 func (o *owner) review(ctx actor.Context, q messages.Review) {
 	id := "review-" + o.program.Runs.NewID()
 	j := o.job(messages.Task{ID: id, Owner: o.name, Work: q, Cause: messages.Cause{Activation: messages.ByReview, Detail: q.Name}})
-	asker, answered := ctx.Sender(), false
-	answer := func(ctx sender, a messages.Reviewed) {
-		if !answered {
-			ctx.Send(asker, a)
-		}
-		answered = true
-	}
+	asker, answer := ctx.Sender(), messages.Reviewed{Err: errNotLoaded}
 	o.Runs.Start(ctx, supervisor.Task{
 		ID: id, AllowFailure: true,
-		Begins: func() { *j.Known = o.self.known() },
-		Work:   func(run *supervisor.Run) (any, error) { return j.review(run, q), nil },
-		Succeeded: func(ctx actor.Context, result any) {
-			a, _ := result.(messages.Reviewed)
-			answer(ctx, a)
-		},
-		Ended: func(ctx actor.Context, _ bool) { answer(ctx, messages.Reviewed{Err: errNotLoaded}) },
+		Begins:    func() { *j.Known = o.self.known() },
+		Work:      func(run *supervisor.Run) (any, error) { return j.review(run, q), nil },
+		Succeeded: func(_ actor.Context, result any) { answer, _ = result.(messages.Reviewed) },
+		Ended:     func(ctx actor.Context, _ bool) { ctx.Send(asker, answer) },
 	})
 }
 
-// review is the work of such a run. Hooks of a module that has not begun are loaded for it.
+// review is the work of such a run. Hooks that are not loaded, because their module waits, starts again, or is disabled
+// and not deleted yet, are asked for their configuration here.
 func (j Job) review(run *supervisor.Run, q messages.Review) (answer messages.Reviewed) {
 	ctx, cancel := context.WithDeadline(run.Context(), q.Until)
 	defer cancel()
 	run = run.With(ctx)
-	if j.Owner != messages.GlobalHooks {
-		if err := j.loadHooks(run); err != nil {
+	if j.Owner != messages.GlobalHooks && !j.Known.Loaded {
+		err := j.loadHooks(run)
+		if errors.Is(err, errNotLoaded) {
+			j.Known.Hooks, err = j.LoadModuleHooks(run.Context(), j.Known.Module)
+		}
+		if err != nil {
 			return messages.Reviewed{Err: err}
 		}
+	}
+	var ignore bool
+	if answer.Hook, ignore = answers(q, j.Known.Hooks); answer.Hook == "" { // an earlier process has configured it
+		run.Tell(admissionPath, messages.ServeReviews{Owner: j.Owner, Hooks: j.Known.Hooks})
+		return messages.Reviewed{Err: messages.ErrNoHook}
 	}
 	if q.Type == hooks.OnConversion {
 		return j.convert(run, q)
 	}
-	i := slices.IndexFunc(j.Known.Hooks, func(h hooks.Hook) bool { return h.Config.Review(q.Type, q.Name) != nil })
-	if i < 0 {
-		return messages.Reviewed{Err: messages.ErrNoHook}
-	}
-	hook := j.Known.Hooks[i]
+	answer.Ignore = ignore
+	hook := j.Known.Hooks[slices.IndexFunc(j.Known.Hooks, func(h hooks.Hook) bool { return h.Name == answer.Hook })]
 	b := hook.Config.Review(q.Type, q.Name)
 	c := hooks.Context{Binding: b.Name, Type: hooks.TypeValidating}
 	if q.Type == hooks.OnMutating {
 		c.Type = hooks.TypeMutating
 	}
-	answer = messages.Reviewed{Hook: hook.Name, Ignore: *b.Webhook.FailurePolicy == admissionv1.Ignore}
 	if c.Review, answer.Err = values.Encode(map[string]any{"request": q.Request}); answer.Err == nil {
 		answer.Response, answer.Err = hookJob{j, run, hook}.respond(q, b.Binding, c)
 	}
@@ -126,10 +126,8 @@ func (j Job) review(run *supervisor.Run, q messages.Review) (answer messages.Rev
 
 // convert converts objects by the shortest chain of steps, each of which is one run for all objects that are at it (O7).
 func (j Job) convert(run *supervisor.Run, q messages.Review) (answer messages.Reviewed) {
+	answer.Hook, _ = answers(q, j.Known.Hooks)
 	steps := j.stepsTo(q)
-	if len(steps) == 0 {
-		return messages.Reviewed{Err: messages.ErrNoHook}
-	}
 	objects := slices.Clone(q.Objects)
 	for {
 		var at chained // where the objects are that have the longest way
@@ -137,12 +135,14 @@ func (j Job) convert(run *supervisor.Run, q messages.Review) (answer messages.Re
 		for i, object := range objects {
 			var is struct{ APIVersion string }
 			if err := json.Unmarshal(object, &is); err != nil {
-				return messages.Reviewed{Err: fmt.Errorf("objects[%d]: %w", i, err)}
+				answer.Err = fmt.Errorf("objects[%d]: %w", i, err)
+				return answer
 			}
 			switch step, known := steps[is.APIVersion]; {
 			case is.APIVersion == q.To:
 			case !known:
-				return messages.Reviewed{Err: fmt.Errorf("no chain of hooks converts %s of %s to %s", q.Name, is.APIVersion, q.To)}
+				answer.Err = fmt.Errorf("no chain of hooks converts %s of %s to %s", q.Name, is.APIVersion, q.To)
+				return answer
 			case step.length > at.length:
 				at, which = step, []int{i}
 			case step.length == at.length && step.From == at.From:
@@ -215,16 +215,24 @@ func (j Job) convertStep(run *supervisor.Run, q messages.Review, at chained, obj
 	return nil
 }
 
+// valuesID names the values of a run that answers a question; it is empty for others.
+func (h hookJob) valuesID(binding hooks.BindingType) string {
+	switch binding {
+	case hooks.OnValidating, hooks.OnMutating, hooks.OnConversion:
+		return fmt.Sprint(h.Known.Global.Checksum(), h.Known.Own.Checksum(), h.Known.Enabled)
+	}
+	return ""
+}
+
 // respond runs the hook for a question. As many runs of a hook answer at a time as there are processors, beside
-// its other runs; the others wait as long as their question has time. Objects and metrics have their effect before the
-// answer is given, but for a dry run; a patch of values is refused, because no one would see what it was for.
+// its other runs; the others wait as long as their question has time. Objects, but for a dry run, and metrics have
+// their effect before the answer is given; a patch of values is refused, because no one would see what it was for.
 func (h hookJob) respond(q messages.Review, b hooks.Binding, c hooks.Context) (_ *hooks.Response, err error) {
-	began := time.Now()
 	var s span
 	h.run, s = h.span(h.run, "hook run", attribute.String("hook", h.hook.Name), attribute.String("binding", b.Name))
 	defer func() {
-		if err != nil && h.run.Context().Err() != nil {
-			err = lateReview(h.hook.Name, q, began)
+		if err != nil && errors.Is(h.run.Context().Err(), context.DeadlineExceeded) {
+			err = lateReview(h.hook.Name, q)
 		}
 		s.End(err)
 	}()
@@ -245,20 +253,22 @@ func (h hookJob) respond(q messages.Review, b hooks.Binding, c hooks.Context) (_
 		}
 		c.Snapshots = pick(snapshots, b.Snapshots)
 	}
-	result, err := h.process(q.Type, []hooks.Context{c})
-	defer func() { h.Metrics.HookEnded(h.Owner, h.hook.Name, b.Name, h.Task, result.Usage, err) }()
-	if err != nil {
-		return nil, err
-	}
+	result, failed := h.process(q.Type, []hooks.Context{c})
+	defer func() {
+		if err == nil || !errors.Is(h.run.Context().Err(), context.Canceled) { // else it was ended
+			h.Metrics.HookEnded(h.Owner, h.hook.Name, b.Name, h.Task, result.Usage, err)
+		}
+	}()
 	if len(result.ValuesPatch)+len(result.ConfigPatch) > 0 {
 		return nil, fmt.Errorf("hook %s: a run for the API server cannot change values; write them in a kubernetes binding", h.hook.Name)
 	}
-	objects, err := h.objectPatches(result, false)
-	if err == nil {
+	objects, err := h.objectPatches(result, failed != nil)
+	if err = errors.Join(failed, err); err == nil {
 		err = h.Metrics.Reports.Check(result.Metrics)
 	}
-	if err == nil && !q.DryRun {
-		_, err = h.patchObjects(objects)
+	if !q.DryRun && (err == nil || failed != nil) { // those with ignoreHookError (K9)
+		_, refused := h.patchObjects(objects)
+		err = errors.Join(err, refused)
 	}
 	if err != nil {
 		return nil, err

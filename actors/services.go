@@ -129,8 +129,8 @@ type CRDs interface {
 }
 
 // limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
-// now, or answers. They live as long as the owner: a bucket does not fill up when a run is tried again, and a run of a module
-// that was disabled is over before the hook runs again. Runs share them.
+// now, or answers. They live as long as the owner: a bucket does not fill up when a run is tried again, and a run of a
+// module that was disabled is over before the hook runs again. Runs share them.
 type limits struct{ buckets, running, answering sync.Map }
 
 // of returns the token bucket of a hook: one token each executionMinInterval, at most

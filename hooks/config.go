@@ -54,7 +54,7 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 		return nil, err
 	}
 	read(from, config)
-	if len(config.Orders)+len(config.Schedules)+len(config.Kubernetes) == 0 && !config.Asked() { // it would never run (C7)
+	if len(config.Orders)+len(config.Schedules)+len(config.Kubernetes) == 0 && !config.HasWebhooks() { // it would never run (C7)
 		found.fail("", "the hook has no bindings; add one of %s", strings.Join(allowedBindings(scope, config.Version), ", "))
 	}
 	if err := found.err(); err != nil {

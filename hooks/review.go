@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -44,11 +42,6 @@ type Review struct {
 	Webhook admissionv1.MutatingWebhook
 }
 
-// Timeout is how long the API server waits for the answer.
-func (r Review) Timeout() time.Duration {
-	return time.Duration(*r.Webhook.TimeoutSeconds) * time.Second
-}
-
 // Conversion is an element of a kubernetesCustomResourceConversion binding (O6).
 type Conversion struct {
 	Binding
@@ -59,8 +52,8 @@ type Conversion struct {
 // ConversionStep are two versions with their group: group/version.
 type ConversionStep struct{ From, To string }
 
-// Asked reports whether the API server asks the hook.
-func (c *Config) Asked() bool { return c != nil && len(c.Reviews)+len(c.Conversions) > 0 }
+// HasWebhooks reports whether the API server asks the hook.
+func (c *Config) HasWebhooks() bool { return c != nil && len(c.Reviews)+len(c.Conversions) > 0 }
 
 // Review returns the binding with this type and name; nil for none.
 func (c *Config) Review(of BindingType, name string) *Review {
@@ -72,8 +65,8 @@ func (c *Config) Review(of BindingType, name string) *Review {
 	return nil
 }
 
-// CheckAsked refuses hooks of one owner that have webhooks of the same name: names are unique in a configuration.
-func CheckAsked(all []Hook) error {
+// CheckWebhookNames refuses hooks of one owner that have webhooks of the same name: names are unique in a configuration.
+func CheckWebhookNames(all []Hook) error {
 	type key struct {
 		of   BindingType
 		name string
@@ -291,7 +284,7 @@ func ParseConversion(data []byte) (*Response, error) {
 }
 
 // CheckConverted refuses an answer of other objects than those that were asked for: their number, order, kind and
-// version, and all metadata but labels and annotations, which the API server does not let a conversion change.
+// version, name, namespace and uid. Of other metadata the API server takes labels and annotations only.
 func CheckConverted(before, after []json.RawMessage, to string) error {
 	if len(before) != len(after) {
 		return fmt.Errorf("convertedObjects has %d objects instead of %d", len(after), len(before))
@@ -311,14 +304,9 @@ func CheckConverted(before, after []json.RawMessage, to string) error {
 		case is.Kind != was.Kind:
 			return fmt.Errorf("convertedObjects[%d].kind is %s, not %s: keep the order of the objects", i, show(is.Kind), was.Kind)
 		}
-		for _, may := range []string{"labels", "annotations"} {
-			delete(was.Metadata, may)
-			delete(is.Metadata, may)
-		}
-		fields := slices.Concat(slices.Collect(maps.Keys(was.Metadata)), slices.Collect(maps.Keys(is.Metadata)))
-		for _, field := range slices.Sorted(slices.Values(fields)) {
+		for _, field := range []string{"namespace", "name", "uid"} {
 			if !reflect.DeepEqual(was.Metadata[field], is.Metadata[field]) {
-				return fmt.Errorf("convertedObjects[%d].metadata.%s is %s, not %s: a conversion may change labels and annotations only, and keeps the order of the objects",
+				return fmt.Errorf("convertedObjects[%d].metadata.%s is %s, not %s: keep it, and the order of the objects",
 					i, field, show(is.Metadata[field]), show(was.Metadata[field]))
 			}
 		}

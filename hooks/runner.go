@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -55,6 +56,9 @@ type Runner struct {
 	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
 	groups  *groups
 	shell   *shellLibrary
+
+	mu     sync.Mutex
+	shared map[string]*sharedValues // by hook
 }
 
 // NewRunner checks the options and that TmpDir can be written to. It removes the directories of
@@ -85,7 +89,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}, shell: newShellLibrary(options)}, nil
+	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}, shell: newShellLibrary(options), shared: map[string]*sharedValues{}}, nil
 }
 
 // Configure asks a file for its configuration: it runs the file with the argument --config and
@@ -147,6 +151,9 @@ type Run struct {
 	ConfigValues any         // values of the ConfigMap only; nil reads as {}
 	Labels       []slog.Attr // module, binding, queue, task …; the hook's name is added unless it is among them
 	Env          []string    // KEY=value, added to the environment of this run
+	// ValuesID is another one for other values. The runs of a hook with one ID share their files: somebody waits for
+	// their answers, and making the files takes as long as the rest. Empty: this run has files of its own.
+	ValuesID string
 }
 
 // Result is what a successful run wrote. It was read completely and its form was checked; nothing
@@ -177,7 +184,12 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	defer r.discard(dir, run.Labels, run.Hook.Name)
-	if err := writeRun(dir, run); err != nil {
+	values, err := r.values(dir, run)
+	if err == nil {
+		defer r.release(values)
+		err = writeRun(dir, run)
+	}
+	if err != nil {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
@@ -227,11 +239,7 @@ func failedItself(err error) bool {
 // writeRun makes all files of a run: those to read, and empty ones for what the hook writes (C23,
 // C24).
 func writeRun(dir *runDir, run Run) error {
-	errs := []error{
-		dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) }),
-		addTree(dir, envValues, run.Values),
-		addTree(dir, envConfig, run.ConfigValues),
-	}
+	errs := []error{dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) })}
 	answers := nameResponse(dir, asks(run)) // somebody waits, and a file that is there takes longer to be written
 	for _, variable := range []string{envValuesPatch, envConfigPatch, envMetrics, envObjectPatch} {
 		if answers {
@@ -241,6 +249,57 @@ func writeRun(dir *runDir, run Run) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sharedValues are the files with values of runs of one hook.
+type sharedValues struct {
+	*runDir
+	id   string
+	runs int // that use them, and one while they are those of the newest values
+}
+
+// values adds the files with values to those of a run; shared ones are released afterwards.
+func (r *Runner) values(dir *runDir, run Run) (*sharedValues, error) {
+	write := func(to *runDir) error {
+		return errors.Join(addTree(to, envValues, run.Values), addTree(to, envConfig, run.ConfigValues))
+	}
+	if run.ValuesID == "" {
+		return nil, write(dir)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.shared[run.Hook.Path]
+	if s == nil || s.id != run.ValuesID {
+		made, err := makeRunDir(r.options.TmpDir, run.Hook.Name+"-values", 0)
+		if err == nil {
+			err = write(made)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.forget(s)
+		s = &sharedValues{made, run.ValuesID, 1}
+		r.shared[run.Hook.Path] = s
+	}
+	s.runs++
+	dir.env = append(dir.env, s.env...)
+	return s, nil
+}
+
+func (r *Runner) release(s *sharedValues) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(s)
+}
+
+// forget removes files that nobody uses any more. Those of the newest values stay until the next operator starts.
+func (r *Runner) forget(s *sharedValues) {
+	if s == nil {
+		return
+	}
+	if s.runs--; s.runs == 0 {
+		_ = s.remove()
+	}
 }
 
 // addTree writes values. nil reads as {}, so that a hook need not handle null.

@@ -23,7 +23,8 @@ type Review struct {
 	// To is the version in which Objects are wanted.
 	To      string
 	Objects []json.RawMessage
-	Until   time.Time // when the answer must have been given
+	Until   time.Time     // when the answer must have been given
+	Within  time.Duration // how long that was when the question came
 }
 
 // Reviewed is the answer to a Review.

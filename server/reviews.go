@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -21,6 +23,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/values"
 )
 
 // The bounds of questions of the API server. An object has 1.5 MiB at most, and a review contains two of them; a
@@ -29,7 +32,10 @@ import (
 const (
 	maxReview      = 8 << 20
 	maxConversion  = 16 << 20
-	maxAsked       = 64 << 20
+	maxAsked       = 32 << 20
+	maxObjects     = 100_000          // of a conversion
+	maxTimeout     = 30 * time.Second // of Kubernetes
+	bodyTimeout    = 5 * time.Second  // to send a question
 	maxReviewers   = 2000             // connections: each API server opens one for each question at a time
 	reviewMargin   = time.Second / 2  // for the way of the answer
 	usualReview    = 10 * time.Second // timeoutSeconds where the API server does not name it
@@ -45,6 +51,22 @@ type Reviews struct {
 	ClientCA string
 
 	reading *semaphore.Weighted
+	mu      sync.Mutex
+	said    map[string]time.Time // by what was complained about
+}
+
+// complains reports whether something is to be logged: once a minute for each kind.
+func (r *Reviews) complains(about string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.said[about]) < time.Minute {
+		return false
+	}
+	if len(r.said) > 1000 || r.said == nil { // clients choose names
+		r.said = map[string]time.Time{}
+	}
+	r.said[about] = time.Now()
+	return true
 }
 
 // ServeReviews answers on a TCP address, with TLS, until ctx is done. It returns the address, which has a port where
@@ -88,10 +110,31 @@ type asked struct {
 }
 
 type request struct {
-	UID               string            `json:"uid"`
-	DryRun            bool              `json:"dryRun"`
-	DesiredAPIVersion string            `json:"desiredAPIVersion"`
-	Objects           []json.RawMessage `json:"objects"`
+	UID               string  `json:"uid"`
+	DryRun            bool    `json:"dryRun"`
+	DesiredAPIVersion string  `json:"desiredAPIVersion"`
+	Objects           objects `json:"objects"`
+}
+
+// objects are at most maxObjects: each takes memory, however small it is.
+type objects []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *objects) UnmarshalJSON(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
+		return cmp.Or(err, errors.New("objects is no list"))
+	}
+	for decoder.More() {
+		var object json.RawMessage
+		if err := decoder.Decode(&object); err != nil {
+			return err
+		}
+		if *o = append(*o, object); len(*o) > maxObjects {
+			return refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("there are more than %d objects", maxObjects)}
+		}
+	}
+	return nil
 }
 
 // refusal is why a request is no question that a hook could answer.
@@ -107,7 +150,9 @@ func (r refusal) Error() string { return r.why }
 func (r *Reviews) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	answer, err := r.answer(w, req)
 	if refused, ok := errors.AsType[refusal](err); ok {
-		r.Log.Warn("a request for a webhook is refused", "err", refused.why)
+		if r.complains(refused.why) {
+			r.Log.Warn("a request for a webhook is refused", "err", refused.why, "path", view.Printable(values.Shorten(req.URL.Path, 200)))
+		}
 		text(w, refused.status, refused.why+"\n")
 		return
 	}
@@ -128,7 +173,6 @@ func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) 
 	}
 	ctx, cancel := context.WithDeadline(req.Context(), q.Until)
 	defer cancel()
-	_ = http.NewResponseController(w).SetReadDeadline(q.Until) // a recorder of tests has none
 	limit, kind := int64(maxReview), "AdmissionReview"
 	if q.Type == hooks.OnConversion {
 		limit, kind = maxConversion, "ConversionReview"
@@ -145,6 +189,7 @@ func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) 
 		return nil, refusal{http.StatusTooManyRequests, "too many questions are being answered"}
 	}
 	defer r.reading.Release(size)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of tests has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, tooLarge
@@ -153,6 +198,9 @@ func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) 
 	var request request
 	if err == nil {
 		err = cmp.Or(json.Unmarshal(body, &review), json.Unmarshal(review.Request, &request))
+	}
+	if refused, ok := errors.AsType[refusal](err); ok {
+		return nil, refused
 	}
 	if err != nil || review.Kind != kind || request.UID == "" {
 		return nil, refusal{http.StatusBadRequest, "the body must be a JSON " + kind + " with a request and its uid"}
@@ -185,7 +233,8 @@ func (r *Reviews) question(req *http.Request) (q messages.Review, err error) {
 	case err != nil || timeout <= reviewMargin:
 		timeout = usualReview
 	}
-	return messages.Review{Owner: path[1], Type: of, Name: path[2], Until: time.Now().Add(timeout - reviewMargin)}, nil
+	within := min(timeout, maxTimeout) - reviewMargin
+	return messages.Review{Owner: path[1], Type: of, Name: path[2], Until: time.Now().Add(within), Within: within}, nil
 }
 
 // respond is the response of a hook, but for the uid.
@@ -195,8 +244,10 @@ func (r *Reviews) respond(ctx context.Context, q messages.Review) (map[string]an
 	case errors.Is(answer.Err, messages.ErrNoHook):
 		return nil, refusal{http.StatusNotFound, "no hook answers here"}
 	case answer.Err != nil:
-		r.Log.Error("a question of the API server has no answer", "owner", q.Owner, "hook", answer.Hook, "binding", q.Name, "err", answer.Err)
-		if answer.Ignore {
+		if r.complains(answer.Hook + q.Name) {
+			r.Log.Error("a question of the API server has no answer", "owner", q.Owner, "hook", answer.Hook, "binding", q.Name, "err", answer.Err)
+		}
+		if answer.Ignore || answer.Hook == "" { // what failurePolicy says is up to the API server
 			return nil, answer.Err
 		}
 	}

@@ -54,8 +54,9 @@ func TestQuestions(t *testing.T) {
 		"allowed": {Response: &hooks.Response{Allowed: true, Warnings: []string{"a secret"}}},
 		"denied":  {Response: &hooks.Response{Message: "no secret\x1b[31m"}},
 		"patched": {Response: &hooks.Response{Allowed: true, Patch: []byte("[]")}},
-		"failed":  {Err: errors.New("hook h: exit code 1: secret")},
-		"ignored": {Err: errors.New("hook h: exit code 1"), Ignore: true},
+		"failed":  {Hook: "h", Err: errors.New("hook h: exit code 1: secret")},
+		"ignored": {Hook: "h", Err: errors.New("hook h: exit code 1"), Ignore: true},
+		"early":   {Err: errors.New("module m is being loaded")},
 		"nobody":  {Err: messages.ErrNoHook},
 	}
 	address := reviewServer(t, &Reviews{Review: func(_ context.Context, q messages.Review) messages.Reviewed { return answers[q.Name] }})
@@ -70,6 +71,7 @@ func TestQuestions(t *testing.T) {
 		{"/validate/m/allowed", review, 200, envelope(`{"allowed":true,"uid":"u","warnings":["a ***"]}`)},
 		{"/validate/m/denied", review, 200, envelope(`{"allowed":false,"status":{"code":403,"message":"no ***\\x1b[31m"},"uid":"u"}`)},
 		{"/mutate/m/patched", review, 200, envelope(`{"allowed":true,"patch":"W10=","patchType":"JSONPatch","uid":"u"}`)},
+		{"/mutate/m/early", review, 500, "module m is being loaded"},
 		{"/mutate/m/failed", review, 200, envelope(`{"allowed":false,"status":{"code":500,"message":"hook h: exit code 1: ***"},"uid":"u"}`)},
 		{"/mutate/m/ignored", review, 500, "hook h: exit code 1"},
 		{"/mutate/m/nobody", review, 404, "no hook answers here"},
@@ -82,6 +84,8 @@ func TestQuestions(t *testing.T) {
 		{"/convert/m/allowed", review, 400, "the body must be a JSON ConversionReview with a request and its uid"},
 		{"/validate/m/allowed", `{"kind":"AdmissionReview","request":{}}`, 400, "the body must be a JSON AdmissionReview with a request and its uid"},
 		{"/validate/m/allowed", `{"kind":"AdmissionReview","request":"` + strings.Repeat("x", maxReview) + `"}`, 413, "the body is larger than 8388608 bytes"},
+		{"/convert/m/allowed", `{"kind":"ConversionReview","request":{"uid":"u","objects":[0` + strings.Repeat(",0", maxObjects) + `]}}`, 413, "there are more than 100000 objects"},
+		{"/convert/m/allowed", `{"kind":"ConversionReview","request":{"uid":"u","objects":{}}}`, 400, "the body must be a JSON ConversionReview with a request and its uid"},
 		{"/validate/m", review, 404, "there is no such webhook"},
 		{"/", review, 404, "there is no such webhook"},
 		{"/other/m/allowed", review, 404, "there is no such webhook"},
@@ -109,6 +113,23 @@ type endless struct{}
 
 // Read implements io.Reader.
 func (endless) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte(" "), len(p))), nil }
+
+// A client that holds its questions back keeps others waiting for a moment only, however long it says that it has time.
+func TestClientThatSendsNothing(t *testing.T) {
+	address := reviewServer(t, &Reviews{Review: func(context.Context, messages.Review) messages.Reviewed {
+		return messages.Reviewed{Response: &hooks.Response{Allowed: true}}
+	}})
+	for range maxAsked / maxReview {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(address, "https://"), &tls.Config{InsecureSkipVerify: true})
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = fmt.Fprintf(conn, "POST /validate/m/a?timeout=1000h HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n{", maxReview)
+		must(t, err)
+	}
+	if status, got := posted(t, address+"/validate/m/a", `{"kind":"AdmissionReview","request":{"uid":"u"}}`); status != http.StatusOK {
+		t.Errorf("got %d %s", status, got)
+	}
+}
 
 // A thousand large questions at once are all answered, and no more of them are in memory than maxAsked bytes.
 func TestManyQuestionsAtOnce(t *testing.T) {

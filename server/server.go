@@ -203,9 +203,7 @@ const (
 
 // newServer makes a server on which each phase of a connection has a limit, and the number of
 // connections, too. WriteTimeout is not set, because the two addresses differ in it.
-func newServer(h http.Handler) *http.Server {
-	return serverFor(h, maxConnections)
-}
+func newServer(h http.Handler) *http.Server { return serverFor(h, maxConnections) }
 
 // serverFor is newServer with another number of connections.
 func serverFor(h http.Handler, most int) *http.Server {

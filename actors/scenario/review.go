@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"addon-operator/actors"
 	"addon-operator/hooks"
 	"addon-operator/messages"
-	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -20,12 +20,9 @@ import (
 type askedBySteps struct{}
 
 // Apply implements actors.Webhooks.
-func (askedBySteps) Apply(context.Context, actors.WantedWebhooks) (actors.AppliedWebhooks, error) {
-	return actors.AppliedWebhooks{}, nil
+func (askedBySteps) Apply(context.Context, actors.WantedWebhooks, bool) actors.AppliedWebhooks {
+	return actors.AppliedWebhooks{}
 }
-
-// Due implements actors.Webhooks.
-func (askedBySteps) Due(context.Context) (bool, error) { return false, nil }
 
 // owner is whose hooks a step asks: those of the scenario.
 func (p *play) owner() string {
@@ -40,7 +37,7 @@ func (p *play) ask(ctx context.Context, place string, q messages.Review, want ma
 	if p.Operator == nil {
 		return errNotRunning
 	}
-	q.Owner, q.Until = p.owner(), time.Now().Add(p.options.StepTimeout)
+	q.Owner, q.Until, q.Within = p.owner(), time.Now().Add(p.options.StepTimeout), p.options.StepTimeout
 	answered := p.Operator.Review(ctx, q)
 	text, fails := want["error"].(string)
 	switch {
@@ -105,17 +102,9 @@ func (p *play) convert(ctx context.Context, place string, c conversion) error {
 
 // mutates reports whether a name is that of a mutating webhook, by what the owner shows of its hooks.
 func (p *play) mutates(name string) (found bool) {
-	p.Visit(func(_ string, status fmt.Stringer) {
-		var loaded []hooks.Hook
-		switch s := status.(type) {
-		case view.ModuleStatus:
-			loaded = s.Loaded
-		case view.GlobalStatus:
-			loaded = s.Loaded
-		}
-		for _, hook := range loaded {
-			found = found || hook.Config.Review(hooks.OnMutating, name) != nil
-		}
+	p.Visit(func(path string, status fmt.Stringer) {
+		mine := strings.HasSuffix(path, "/"+p.owner())
+		found = found || mine && slices.ContainsFunc(actors.LoadedHooks(status), func(h hooks.Hook) bool { return h.Config.Review(hooks.OnMutating, name) != nil })
 	})
 	return found
 }

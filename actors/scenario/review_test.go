@@ -62,7 +62,7 @@ tests:
   - review: {binding: sidecar.example.com, object: ` + pod("x") + `, expect: {allowed: true, object: {spec: {containers: [{name: a}, {name: sidecar}]}}}}
   - review: {binding: sidecar.example.com, userInfo: {proxy: true}, expect: {error: cannot change values}}
   - convert: {crd: things.example.com, to: example.com/v3, objects: [` + thing("v1", "a") + "," + thing("v2", "b") + "," + thing("v3", "c") + `], expect: {objects: [` + thing("v3", "a") + "," + thing("v3", "b") + "," + thing("v3", "c") + `]}}
-  - convert: {crd: things.example.com, to: example.com/v1, objects: [` + thing("v3", "a") + `], expect: {error: no hook answers}}
+  - convert: {crd: things.example.com, to: example.com/v1, objects: [` + thing("v3", "a") + `], expect: {error: no chain of hooks converts}}
   - convert: {crd: things.example.com, to: example.com/v3, objects: [` + thing("v4", "a") + `], expect: {error: no chain of hooks converts}}
   expect: {hooks: [{hook: asked.sh, binding: images.example.com, times: 2}, {hook: asked.sh, binding: kubernetesCustomResourceConversion, times: 2}]}
 - name: crd

@@ -121,7 +121,8 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 			continue
 		}
 		variable := flag.variables[0]
-		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD", "ADDON_OPERATOR_HA", "ADDON_OPERATOR_SECURE_METRICS"}, variable) {
+		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD", "ADDON_OPERATOR_HA", "ADDON_OPERATOR_SECURE_METRICS",
+			"ADDON_OPERATOR_WEBHOOK_ADDRESS", "ADDON_OPERATOR_WEBHOOK_SERVICE", "ADDON_OPERATOR_WEBHOOK_CERTS_DIR"}, variable) {
 			continue
 		}
 		types := map[string][]string{"int": {"integer", "string"}, "bool": {"boolean", "string"}}[flag.Value.Type()]

@@ -97,8 +97,14 @@ func TestReviewsOverARestart(t *testing.T) {
 	h.refused("b", "green", "connect: connection refused")
 	h.setConfig(map[string]string{"web": "{color: white}"})
 	h.write("modules/010-web/templates/web.yaml", strings.ReplaceAll(h.read("modules/010-web/templates/web.yaml"), "{color:", "{shade: dark, color:"))
+	// A global hook that writes before anything is known of the module whose hook reviews it.
+	h.write("global-hooks/hooks/early.sh", `#!/bin/sh
+if [ "$1" = --config ]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+echo '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "early", "namespace": "'"$NAMESPACE"'", "labels": {"reviewed": "yes"}}, "data": {"color": "early"}}}' >"$KUBERNETES_PATCH_PATH"
+`)
 	next := h.start(asks).ready()
 	h.awaitConfigMap("web", "shade", "dark")
+	h.awaitConfigMap("early", "color", "early")
 	if got := h.lines("out/reviews"); !slices.Contains(got, "UPDATE white") {
 		t.Errorf("hooks have seen %q, want the upgrade of the module web", got)
 	}
@@ -115,6 +121,32 @@ func TestReviewsOverARestart(t *testing.T) {
 		t.Errorf("there are %s after webhooks delete", got)
 	}
 	h.refused("d", "green", "")
+}
+
+// Nothing that an earlier process has configured locks this one out: neither a module that was disabled while the operator
+// was away, nor a webhook that has another name now, although its module comes last. O2, O5
+func TestReviewsOfWhatIsGone(t *testing.T) {
+	for name, change := range map[string]func(h *fixture){
+		"disabled": func(h *fixture) { h.setConfig(map[string]string{"policyEnabled": "false"}) },
+		"renamed": func(h *fixture) {
+			hook := h.read("modules/050-policy/hooks/validate.sh")
+			h.write("modules/050-policy/hooks/validate.sh", strings.ReplaceAll(hook, "color.example.com", "shade.example.com"))
+		},
+		"without":  func(h *fixture) { h.remove("modules/050-policy/hooks/validate.sh") },
+		"no hooks": func(h *fixture) { h.remove("modules/050-policy/hooks") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFixture(t, "webhooks")
+			h.start(asks).ready().kill()
+			h.setConfig(map[string]string{"web": "{color: white}"})
+			change(h)
+			h.start(asks).ready()
+			h.awaitConfigMap("web", "color", "white")
+			h.until("nothing else", func() bool {
+				return strings.Count(h.webhooks(), "policy") == map[string]int{"renamed": 2, "without": 1}[name]
+			})
+		})
+	}
 }
 
 // Not one request fails while certificates and their CA are renewed again and again.

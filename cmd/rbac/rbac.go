@@ -187,7 +187,7 @@ func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir str
 		found, err := g.runner.Configure(ctx, file, workingDir, scope)
 		errs = append(errs, err)
 		for _, hook := range found {
-			if hook.Config.Asked() && !g.asked {
+			if hook.Config.HasWebhooks() && !g.asked {
 				g.asked, g.demands = true, append(g.demands, webhookDemands(g.config)...)
 			}
 			for _, b := range hook.Config.Kubernetes {

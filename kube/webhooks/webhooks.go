@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,9 +72,8 @@ type Webhooks struct {
 	served  atomic.Pointer[tls.Certificate]
 	applied time.Time // since when all configurations have the bundle; zero: they have not
 	listens bool
-	leads   bool // the Pod is labelled
-	found   bool // something of this operator was in the cluster, or is now
-	absent  bool // a CRD that is to be converted
+	owners  map[string]bool // of what is in the cluster
+	absent  bool            // a CRD that is to be converted
 }
 
 // New makes no request.
@@ -104,19 +104,18 @@ type Owned struct {
 	CRDs                 []string // whose objects are converted
 }
 
-func (w Wanted) any() bool {
-	for _, owned := range w.Owners {
-		if len(owned.Validating)+len(owned.Mutating)+len(owned.CRDs) > 0 {
-			return true
+func (o Owned) empty() bool { return len(o.Validating)+len(o.Mutating)+len(o.CRDs) == 0 }
+
+// after is what is to be in the cluster, given what is.
+func (w Wanted) after(found map[string]Owned) map[string]Owned {
+	after := maps.Clone(w.Owners)
+	for owner, owned := range found {
+		if _, known := after[owner]; !known && (w.Keep == nil || w.Keep(owner)) {
+			after[owner] = owned
 		}
 	}
-	return false
-}
-
-// stays reports whether something is left as it is.
-func (w Wanted) stays(owner string) bool {
-	_, known := w.Owners[owner]
-	return !known && (w.Keep == nil || w.Keep(owner))
+	maps.DeleteFunc(after, func(_ string, owned Owned) bool { return owned.empty() })
+	return after
 }
 
 // Paths below which webhooks are called: PATH/OWNER/NAME, where the name of a conversion is that of its CRD.
@@ -129,14 +128,14 @@ const (
 // configured is a kind of configuration.
 type configured struct {
 	kind, path string
-	of         func(Owned) []admissionv1.MutatingWebhook
+	of         func(*Owned) *[]admissionv1.MutatingWebhook
 }
 
 // kinds are those of configurations, by resource.
 func kinds() map[string]configured {
 	return map[string]configured{
-		"validatingwebhookconfigurations": {"ValidatingWebhookConfiguration", ValidatePath, func(o Owned) []admissionv1.MutatingWebhook { return o.Validating }},
-		"mutatingwebhookconfigurations":   {"MutatingWebhookConfiguration", MutatePath, func(o Owned) []admissionv1.MutatingWebhook { return o.Mutating }},
+		"validatingwebhookconfigurations": {"ValidatingWebhookConfiguration", ValidatePath, func(o *Owned) *[]admissionv1.MutatingWebhook { return &o.Validating }},
+		"mutatingwebhookconfigurations":   {"MutatingWebhookConfiguration", MutatePath, func(o *Owned) *[]admissionv1.MutatingWebhook { return &o.Mutating }},
 	}
 }
 
@@ -152,68 +151,57 @@ func configurations(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}
 }
 
-// Due reports whether Apply has something to do although nothing else is wanted: a certificate is to be renewed, or
-// the last call has failed.
-func (w *Webhooks) Due(ctx context.Context) (bool, error) {
-	if !w.found {
-		return false, nil
-	}
-	changed, err := w.renew(ctx)
-	return changed || w.applied.IsZero(), err
-}
-
 // Applied is the outcome of Apply.
 type Applied struct {
-	// Found: something of the operator is in the cluster, or wanted.
-	Found bool
-	// Failed are errors by owner.
-	Failed map[string]error
+	Owners map[string]bool  // of whom something is in the cluster
+	Failed map[string]error // by owner; by an empty one what has failed for all
 }
 
 // Apply makes the cluster as it should be: the certificate, the configurations, the conversion of CRDs. As long as
 // nothing is wanted and nothing is there it makes neither a certificate nor a listener. What is there, and is neither
-// wanted nor to go, gets the address and the certificates of this process. An error is of all owners; what fails for
-// one is in the outcome, and the others go on.
-func (w *Webhooks) Apply(ctx context.Context, wanted Wanted) (a Applied, err error) {
-	a = Applied{Found: w.found, Failed: map[string]error{}}
-	there, crds, err := w.list(ctx)
-	if err != nil {
-		return a, err
+// wanted nor to go, gets the address and the certificates of this process. What fails for one owner does not stop the
+// others.
+//
+// With onlyDue it does so only if a certificate is to be renewed, or the last call has not done all.
+func (w *Webhooks) Apply(ctx context.Context, wanted Wanted, onlyDue bool) Applied {
+	failed, changed := map[string]error{}, true
+	if onlyDue && !w.applied.IsZero() {
+		changed, failed[""] = w.renew(ctx)
 	}
-	w.found = len(there)+len(crds) > 0 || wanted.any()
-	if a.Found = w.found; !w.found {
-		return a, nil
+	if changed && failed[""] == nil {
+		failed[""] = w.apply(ctx, wanted, failed)
 	}
-	if err := w.listen(ctx); err != nil {
-		return a, err
-	}
-	err = w.lead(ctx)
-	w.absent = false
-	failed := func(owner string, err error) {
-		if err != nil {
-			a.Failed[owner] = errors.Join(a.Failed[owner], err)
-		}
-	}
-	for owner, owned := range wanted.Owners {
-		for resource, of := range kinds() {
-			if hooks := of.of(owned); len(hooks) > 0 {
-				failed(owner, w.configure(ctx, resource, owner, hooks))
-				delete(there, resource+"/"+w.name(owner))
-			}
-		}
-		for _, crd := range owned.CRDs {
-			failed(owner, w.convert(ctx, crd, owner))
-			delete(crds, crd)
-		}
-	}
-	w.others(ctx, wanted, there, crds, failed)
+	maps.DeleteFunc(failed, func(_ string, err error) bool { return err == nil })
 	switch {
-	case err != nil || len(a.Failed) > 0 || w.absent:
+	case len(failed) > 0 || w.absent:
 		w.applied = time.Time{}
 	case w.applied.IsZero():
 		w.applied = time.Now()
 	}
-	return a, err
+	return Applied{w.owners, failed}
+}
+
+func (w *Webhooks) apply(ctx context.Context, wanted Wanted, failed map[string]error) error {
+	found, err := w.list(ctx)
+	if err != nil {
+		return err
+	}
+	after := wanted.after(found)
+	if len(after) > 0 {
+		if err := w.listen(ctx); err != nil {
+			return err
+		}
+		err = w.lead(ctx)
+	}
+	w.absent, w.owners = false, map[string]bool{}
+	for owner := range found {
+		failed[owner] = w.remove(ctx, owner, found[owner], after)
+	}
+	for owner := range after {
+		w.owners[owner] = true
+		failed[owner] = errors.Join(failed[owner], w.configure(ctx, owner, after[owner]))
+	}
+	return err
 }
 
 // listen has a certificate ready, and begins to answer.
@@ -228,64 +216,78 @@ func (w *Webhooks) listen(ctx context.Context) error {
 	return err
 }
 
-// others leads to this process what of others stays, and removes the rest.
-func (w *Webhooks) others(ctx context.Context, wanted Wanted, there map[string]*unstructured.Unstructured, crds map[string]string, failed func(string, error)) {
-	for key, found := range there {
-		resource, name, _ := strings.Cut(key, "/")
-		owner := found.GetAnnotations()[Label]
-		if wanted.stays(owner) {
-			failed(owner, w.point(ctx, resource, found))
-			continue
-		}
-		w.options.Log.Info("webhooks are removed", "owner", owner, "configuration", key)
-		only := metav1.NewUIDPreconditions(string(found.GetUID()))
-		failed(owner, gone(w.client.Resource(configurations(resource)).Delete(ctx, name, metav1.DeleteOptions{Preconditions: only})))
-	}
-	for crd, owner := range crds {
-		if wanted.stays(owner) {
-			failed(owner, w.convert(ctx, crd, owner))
-		} else {
-			failed(owner, w.unconvert(ctx, crd))
-		}
-	}
-}
-
 // RemoveAll removes what an operator of the namespace has configured, and ends its conversions. The Secret goes, too.
 func (w *Webhooks) RemoveAll(ctx context.Context) error {
-	there, crds, err := w.list(ctx)
+	found, err := w.list(ctx)
 	errs := []error{err}
-	for key := range there {
-		resource, name, _ := strings.Cut(key, "/")
-		errs = append(errs, gone(w.client.Resource(configurations(resource)).Delete(ctx, name, metav1.DeleteOptions{})))
-	}
-	for name := range crds {
-		errs = append(errs, w.unconvert(ctx, name))
+	for owner := range found {
+		errs = append(errs, w.remove(ctx, owner, found[owner], nil))
 	}
 	errs = append(errs, gone(w.client.Resource(core("secrets")).Namespace(w.options.Namespace).Delete(ctx, SecretName, metav1.DeleteOptions{})))
 	return errors.Join(errs...)
 }
 
-// list finds what the operator has configured: configurations by RESOURCE/NAME, and owners by the name of the CRD.
-func (w *Webhooks) list(ctx context.Context) (map[string]*unstructured.Unstructured, map[string]string, error) {
-	there, crds := map[string]*unstructured.Unstructured{}, map[string]string{}
+// list finds what the operator has configured, by owner.
+func (w *Webhooks) list(ctx context.Context) (map[string]Owned, error) {
+	found := map[string]Owned{}
 	options := metav1.ListOptions{LabelSelector: Label + "=" + w.options.Namespace}
-	for resource := range kinds() {
+	for resource, of := range kinds() {
 		list, err := w.client.Resource(configurations(resource)).List(ctx, options)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list %s: %w", resource, err)
+			return nil, fmt.Errorf("list %s: %w", resource, err)
 		}
-		for i := range list.Items {
-			there[resource+"/"+list.Items[i].GetName()] = &list.Items[i]
+		for _, item := range list.Items {
+			var c admissionv1.MutatingWebhookConfiguration // the other kind has the same fields
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &c); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", of.kind, item.GetName(), err)
+			}
+			owned := found[c.Annotations[Label]]
+			*of.of(&owned) = c.Webhooks
+			found[c.Annotations[Label]] = owned
 		}
 	}
 	list, err := w.metadata.Resource(definitions()).List(ctx, options)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 	}
 	for _, crd := range list.Items {
-		crds[crd.Name] = crd.Annotations[Label]
+		owned := found[crd.Annotations[Label]]
+		owned.CRDs = append(owned.CRDs, crd.Name)
+		found[crd.Annotations[Label]] = owned
 	}
-	return there, crds, nil
+	return found, nil
+}
+
+// remove removes what an owner has and is not to have. A CRD may be another owner's afterwards.
+func (w *Webhooks) remove(ctx context.Context, owner string, found Owned, after map[string]Owned) error {
+	var errs []error
+	own := after[owner]
+	for resource, of := range kinds() {
+		if len(*of.of(&found)) > 0 && len(*of.of(&own)) == 0 {
+			w.options.Log.Info("webhooks are removed", "owner", owner, "kind", of.kind)
+			errs = append(errs, gone(w.client.Resource(configurations(resource)).Delete(ctx, w.name(owner), metav1.DeleteOptions{})))
+		}
+	}
+	for _, crd := range found.CRDs {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(after)), func(o Owned) bool { return slices.Contains(o.CRDs, crd) }) {
+			errs = append(errs, w.unconvert(ctx, crd))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// configure writes what an owner is to have.
+func (w *Webhooks) configure(ctx context.Context, owner string, owned Owned) error {
+	var errs []error
+	for resource, of := range kinds() {
+		if hooks := *of.of(&owned); len(hooks) > 0 {
+			errs = append(errs, w.write(ctx, resource, of, owner, hooks))
+		}
+	}
+	for _, crd := range owned.CRDs {
+		errs = append(errs, w.convert(ctx, crd, owner))
+	}
+	return errors.Join(errs...)
 }
 
 func (w *Webhooks) name(owner string) string {
@@ -305,15 +307,14 @@ func (w *Webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
 	return c
 }
 
-// configure writes a configuration.
-func (w *Webhooks) configure(ctx context.Context, resource, owner string, hooks []admissionv1.MutatingWebhook) error {
-	kind, path := kinds()[resource].kind, kinds()[resource].path
+// write writes a configuration.
+func (w *Webhooks) write(ctx context.Context, resource string, of configured, owner string, hooks []admissionv1.MutatingWebhook) error {
 	list := make([]any, len(hooks))
 	for i, hook := range hooks {
-		hook.ClientConfig = w.clientConfig(path + owner + "/" + hook.Name)
+		hook.ClientConfig = w.clientConfig(of.path + owner + "/" + hook.Name)
 		hook.AdmissionReviewVersions = []string{"v1"}
 		hook.NamespaceSelector = w.excluded(hook.NamespaceSelector)
-		if path == ValidatePath {
+		if of.path == ValidatePath {
 			hook.ReinvocationPolicy = nil
 		}
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&hook)
@@ -322,13 +323,13 @@ func (w *Webhooks) configure(ctx context.Context, resource, owner string, hooks 
 		}
 		list[i] = object
 	}
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "webhooks": list}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": of.kind, "webhooks": list}}
 	o.SetName(w.name(owner))
 	o.SetLabels(w.labels())
 	o.SetAnnotations(map[string]string{Label: owner})
 	_, err := w.client.Resource(configurations(resource)).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", kind, o.GetName(), err)
+		return fmt.Errorf("%s %s: %w", of.kind, o.GetName(), err)
 	}
 	return nil
 }
@@ -352,30 +353,12 @@ func (w *Webhooks) excluded(selector *metav1.LabelSelector) *metav1.LabelSelecto
 			out = append(out, namespace)
 		}
 	}
-	if len(out) > 0 {
-		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
-			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: out,
-		})
+	exclusion := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: out}
+	same := func(e metav1.LabelSelectorRequirement) bool { return reflect.DeepEqual(e, exclusion) } // of an earlier process
+	if len(out) > 0 && !slices.ContainsFunc(selector.MatchExpressions, same) {
+		selector.MatchExpressions = append(selector.MatchExpressions, exclusion)
 	}
 	return selector
-}
-
-// point leads a configuration of an earlier process to this one, whose hooks are not loaded yet.
-func (w *Webhooks) point(ctx context.Context, resource string, found *unstructured.Unstructured) error {
-	owner := found.GetAnnotations()[Label]
-	list, _, _ := unstructured.NestedSlice(found.Object, "webhooks")
-	for _, entry := range list {
-		hook, _ := entry.(map[string]any)
-		name, _ := hook["name"].(string)
-		client, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(w.clientConfig(kinds()[resource].path + owner + "/" + name)))
-		if err != nil {
-			return err
-		}
-		hook["clientConfig"] = client
-	}
-	found.Object["webhooks"] = list
-	_, err := w.client.Resource(configurations(resource)).Update(ctx, found, metav1.UpdateOptions{FieldManager: manager})
-	return gone(err)
 }
 
 // convert writes the conversion into a CRD.
@@ -383,6 +366,11 @@ func (w *Webhooks) convert(ctx context.Context, crd, owner string) error {
 	client, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(w.clientConfig(ConvertPath + owner + "/" + crd)))
 	if err != nil {
 		return err
+	}
+	for _, other := range []string{"url", "service"} { // of an earlier configuration, or of others
+		if client[other] == nil {
+			client[other] = nil
+		}
 	}
 	err = w.patch(ctx, crd, w.options.Namespace, owner, map[string]any{
 		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": client, "conversionReviewVersions": []any{"v1"}},
@@ -418,22 +406,24 @@ func (w *Webhooks) patch(ctx context.Context, crd string, label, owner any, conv
 
 // lead makes the Service lead to the Pod of this process, and to no other: one that was killed restarts with its label.
 func (w *Webhooks) lead(ctx context.Context) error {
-	if w.options.Pod == "" || w.leads {
+	if w.options.Pod == "" {
 		return nil
 	}
 	all, err := w.client.Resource(core("pods")).Namespace(w.options.Namespace).List(ctx, metav1.ListOptions{LabelSelector: LeaderLabel + "=true"})
 	if err != nil {
 		return fmt.Errorf("list Pods that answer webhooks: %w", err)
 	}
-	errs := []error{}
+	var errs []error
+	mine := false
 	for _, pod := range all.Items {
-		if pod.GetName() != w.options.Pod {
+		if mine = mine || pod.GetName() == w.options.Pod; pod.GetName() != w.options.Pod {
 			errs = append(errs, gone(label(ctx, w.client, w.options.Namespace, pod.GetName(), "null")))
 		}
 	}
-	err = errors.Join(append(errs, label(ctx, w.client, w.options.Namespace, w.options.Pod, `"true"`))...)
-	w.leads = err == nil
-	return err
+	if !mine {
+		errs = append(errs, label(ctx, w.client, w.options.Namespace, w.options.Pod, `"true"`))
+	}
+	return errors.Join(errs...)
 }
 
 // Yield takes the label from a Pod that is about to compete for the Lease: it restarts, and answers nothing.

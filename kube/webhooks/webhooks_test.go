@@ -108,11 +108,13 @@ func TestNamespacesThatAreLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if parsed, _ := metav1.ParseToLabelSelector(want); parsed != nil {
-			wanted, _ := metav1.LabelSelectorAsSelector(parsed)
-			if got.String() != wanted.String() {
-				t.Errorf("got %s, want %s", got, want)
-			}
+		parsed, err := metav1.ParseToLabelSelector(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted, err := metav1.LabelSelectorAsSelector(parsed)
+		if err != nil || got.String() != wanted.String() {
+			t.Errorf("got %s, want %s, error %v", got, want, err)
 		}
 	}
 }
