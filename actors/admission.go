@@ -34,8 +34,8 @@ type WantedWebhooks = webhooks.Wanted
 // AppliedWebhooks are what was configured.
 type AppliedWebhooks = webhooks.Applied
 
-// lookPeriod is how often certificates are looked at.
-const lookPeriod = time.Minute
+// Certificates are looked at each lookPeriod, and what has failed is tried again after failedPeriod.
+const lookPeriod, failedPeriod = time.Minute, 5 * time.Second
 
 // admission has the API server ask hooks (chapter O): it owns the certificates, the listener and the configurations in
 // the cluster, all of them in World.Webhooks, and gives questions to the owners of hooks.
@@ -49,7 +49,7 @@ type admission struct {
 	log     *slog.Logger
 
 	served  map[string][]hooks.Hook // by owner, of those that have said it
-	kept    []string                // owners whose hooks may be asked; nil before the first converge is over
+	kept    []string                // owners whose hooks may be asked; nil before the first discovery
 	waiting []serving               // who waits for an Apply
 	asked   int64                   // questions
 
@@ -102,7 +102,7 @@ func (a *admission) Receive(ctx actor.Context) {
 }
 
 // serve has the hooks of an owner asked. The owner waits for the Apply that knows of them; one without such hooks, now
-// and before, for the first one, so that no module runs before this process answers. Nobody waits if the API server has
+// and before, for the one in progress, so that no module runs before this process answers. Nobody waits if the API server has
 // asked for a hook that is not there: what an earlier process has configured must not refuse writes until the owner has
 // started.
 func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
@@ -116,7 +116,10 @@ func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 		}
 		return
 	}
-	wait := serving{ctx.Sender(), msg.Owner, 1}
+	wait := serving{ctx.Sender(), msg.Owner, a.begun}
+	if a.due { // it may remove what would refuse the next write
+		wait.in++
+	}
 	if len(asked)+len(before) > 0 {
 		wait.in = a.begun + 1
 		defer a.apply(ctx, false)
@@ -125,7 +128,7 @@ func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 	a.answer(ctx)
 }
 
-// keep removes at the end of a reload what is configured for others, and repairs what somebody has changed.
+// keep removes at the beginning of a reload what is configured for others, and repairs what somebody has changed.
 func (a *admission) keep(ctx actor.Context, owners []string) {
 	a.kept = owners
 	maps.DeleteFunc(a.served, func(owner string, _ []hooks.Hook) bool { return !slices.Contains(owners, owner) })
@@ -169,7 +172,11 @@ func (a *admission) applied(ctx actor.Context) {
 		if a.timer != nil {
 			a.timer.Stop()
 		}
-		a.timer = a.program.SendLater(ctx, cmp.Or(a.program.WebhookPeriod, lookPeriod), lookDue{})
+		period := cmp.Or(a.program.WebhookPeriod, lookPeriod)
+		if len(a.outcome.Failed) > 0 {
+			period = min(period, failedPeriod)
+		}
+		a.timer = a.program.SendLater(ctx, period, lookDue{})
 	}
 }
 
@@ -228,8 +235,8 @@ func (a *admission) publish(ctx actor.Context) {
 			s.Hooks[owner] = append(s.Hooks[owner], hook.Name)
 		}
 	}
-	if len(a.outcome.Failed) > 0 {
-		s.Error = errors.Join(slices.Collect(maps.Values(a.outcome.Failed))...).Error()
+	if err := errors.Join(slices.Concat(slices.Collect(maps.Values(a.outcome.Failed)), slices.Collect(maps.Values(a.refused)))...); err != nil {
+		s.Error = err.Error()
 	}
 	a.program.Inspector.Publish(ctx.Self(), s)
 }

@@ -258,6 +258,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		level = slog.LevelDebug
 	}
 	c.steps, c.off = steps, off
+	c.keepReviews(ctx)
 	if len(off) > 0 {
 		log = log.With("off", messages.Few(maxOff, off))
 	}
@@ -310,7 +311,6 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		c.ready = true
 	}
-	c.keepReviews(ctx)
 	if c.phase == postponed {
 		c.become(requested) // its task waits
 		return
@@ -321,10 +321,10 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	}
 }
 
-// keepReviews says whose hooks the API server may ask, once the first converge is over: those of modules that are
-// enabled, or not deleted yet. So what is configured for a module whose directory is gone stays as long as its release.
+// keepReviews says before the steps of a reload whose hooks the API server may ask: those of modules that are enabled, or
+// not deleted yet. What is configured for a module whose directory is gone stays while its purge is held.
 func (c *converge) keepReviews(ctx actor.Context) {
-	if c.program.Webhooks == nil || !c.ready {
+	if c.program.Webhooks == nil {
 		return
 	}
 	deleting := slices.DeleteFunc(slices.Clone(c.steps.Delete), func(name string) bool { return !c.Deployed[name] })

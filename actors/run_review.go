@@ -78,13 +78,22 @@ func lateReview(hook string, q messages.Review) error {
 func (o *owner) review(ctx actor.Context, q messages.Review) {
 	id := "review-" + o.program.Runs.NewID()
 	j := o.job(messages.Task{ID: id, Owner: o.name, Work: q, Cause: messages.Cause{Activation: messages.ByReview, Detail: q.Name}})
-	asker, answer := ctx.Sender(), messages.Reviewed{Err: errNotLoaded}
+	asker, answered := ctx.Sender(), false
+	answer := func(ctx sender, a messages.Reviewed) {
+		if !answered {
+			ctx.Send(asker, a)
+		}
+		answered = true
+	}
 	o.Runs.Start(ctx, supervisor.Task{
 		ID: id, AllowFailure: true,
-		Begins:    func() { *j.Known = o.self.known() },
-		Work:      func(run *supervisor.Run) (any, error) { return j.review(run, q), nil },
-		Succeeded: func(_ actor.Context, result any) { answer, _ = result.(messages.Reviewed) },
-		Ended:     func(ctx actor.Context, _ bool) { ctx.Send(asker, answer) },
+		Begins: func() { *j.Known = o.self.known() },
+		Work:   func(run *supervisor.Run) (any, error) { return j.review(run, q), nil },
+		Succeeded: func(ctx actor.Context, result any) { // at once: the API server waits
+			a, _ := result.(messages.Reviewed)
+			answer(ctx, a)
+		},
+		Ended: func(ctx actor.Context, _ bool) { answer(ctx, messages.Reviewed{Err: errNotLoaded}) },
 	})
 }
 
@@ -120,6 +129,14 @@ func (j Job) review(run *supervisor.Run, q messages.Review) (answer messages.Rev
 	}
 	if c.Review, answer.Err = values.Encode(map[string]any{"request": q.Request}); answer.Err == nil {
 		answer.Response, answer.Err = hookJob{j, run, hook}.respond(q, b.Binding, c)
+	}
+	if answer.Err == nil && answer.Response.Patch != nil {
+		var request struct{ Object json.RawMessage }
+		if json.Unmarshal(q.Request, &request) == nil {
+			if _, err := answer.Response.Patched(request.Object); err != nil {
+				answer.Err = fmt.Errorf("hook %s: %w", hook.Name, err)
+			}
+		}
 	}
 	return answer
 }

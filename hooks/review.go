@@ -269,6 +269,21 @@ func ParseReview(data []byte) (*Response, error) {
 	return answer, nil
 }
 
+// Patched returns an object with the patch of the answer, as the API server applies it.
+func (r *Response) Patched(object []byte) ([]byte, error) {
+	if r.Patch == nil {
+		return object, nil
+	}
+	patch, err := jsonpatch.DecodePatch(r.Patch)
+	if err == nil {
+		object, err = patch.Apply(object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("MUTATING_RESPONSE_PATH: patch: %w", err)
+	}
+	return object, nil
+}
+
 // ParseConversion reads the answer to a conversion: objects, or why there are none (O7).
 func ParseConversion(data []byte) (*Response, error) {
 	answer := &Response{}

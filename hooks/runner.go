@@ -183,7 +183,11 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
-	defer r.discard(dir, run.Labels, run.Hook.Name)
+	if discard := func() { r.discard(dir, run.Labels, run.Hook.Name) }; run.ValuesID == "" {
+		defer discard()
+	} else {
+		defer func() { go discard() }() // somebody waits for the answer
+	}
 	values, err := r.values(dir, run)
 	if err == nil {
 		defer r.release(values)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-
 	"addon-operator/actors"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -74,12 +72,11 @@ func (p *play) review(ctx context.Context, place string, r review) error {
 	}
 	return p.ask(ctx, place, q, r.Expect, func(a *hooks.Response) (any, error) {
 		object, err := values.JSON(r.Object)
-		if err == nil && a.Patch != nil {
-			patch, _ := jsonpatch.DecodePatch(a.Patch) // it was checked
-			object, err = patch.Apply(object)
+		if err == nil {
+			object, err = a.Patched(object)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: the patch of the hook: %w", place, err)
+			return nil, err
 		}
 		return asTree(map[string]any{"allowed": a.Allowed, "message": a.Message, "warnings": a.Warnings, "object": json.RawMessage(object)})
 	})

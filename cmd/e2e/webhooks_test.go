@@ -52,12 +52,15 @@ func TestReviews(t *testing.T) {
 	h.refused("e", "invalid", "is no answer")
 	h.refused("f", "values", "cannot change values")
 	h.refused("g", "slow", "hook 050-policy/hooks/validate.sh gave no answer within 2.5s")
-	for how, want := range map[string]string{"base64": "injected", "list": "injected", "crash": ""} {
+	for how, want := range map[string]string{"base64": "injected", "list": "injected", "crash": "", "other": ""} {
 		written, err := h.writeLabelled("how-"+how, "mutated", map[string]string{"how": how})
 		must(t, err)
 		if got := written.Data["sidecar"]; got != want {
 			t.Errorf("%s: the object has %q, want %q", how, got, want)
 		}
+	}
+	if got := o.metric("addon_operator_webhook_requests_total", `binding="sidecar.example.com"`, `result="failed"`); got != "2" {
+		t.Errorf("%s mutating reviews have failed, want 2", got)
 	}
 	for result, want := range map[string]string{"allowed": "1", "denied": "1", "failed": "5"} {
 		labels := []string{`module="policy"`, `binding="color.example.com"`, `result="` + result + `"`}
@@ -100,7 +103,7 @@ func TestReviewsOverARestart(t *testing.T) {
 	// A global hook that writes before anything is known of the module whose hook reviews it.
 	h.write("global-hooks/hooks/early.sh", `#!/bin/sh
 if [ "$1" = --config ]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
-echo '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "early", "namespace": "'"$NAMESPACE"'", "labels": {"reviewed": "yes"}}, "data": {"color": "early"}}}' >"$KUBERNETES_PATCH_PATH"
+echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "early", "namespace": "'"$NAMESPACE"'", "labels": {"reviewed": "yes"}}, "data": {"color": "early"}}}' >"$KUBERNETES_PATCH_PATH"
 `)
 	next := h.start(asks).ready()
 	h.awaitConfigMap("web", "shade", "dark")
@@ -110,17 +113,22 @@ echo '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap"
 	}
 	h.refused("c", "green", "")
 
-	// The end of an installation.
-	if code := next.terminate(); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	// The end of an installation: an operator that still runs configures nothing again.
 	if output, err := next.run("", "webhooks", "delete"); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
+	h.setConfig(map[string]string{"global": "a: 1"})
+	next.expect("converged", "cause=ConfigMap: global.a")
+	next.expect("webhooks could not be configured", "'webhooks delete' has removed them")
 	if got := h.webhooks(); got != "" {
 		t.Errorf("there are %s after webhooks delete", got)
 	}
-	h.refused("d", "green", "")
+	h.refused("d", "blue", "")
+	next.terminate()
+	h.start(asks).ready()
+	if got := h.webhooks(); got == "" {
+		t.Error("the next operator configures nothing")
+	}
 }
 
 // Nothing that an earlier process has configured locks this one out: neither a module that was disabled while the operator
@@ -132,8 +140,9 @@ func TestReviewsOfWhatIsGone(t *testing.T) {
 			hook := h.read("modules/050-policy/hooks/validate.sh")
 			h.write("modules/050-policy/hooks/validate.sh", strings.ReplaceAll(hook, "color.example.com", "shade.example.com"))
 		},
-		"without":  func(h *fixture) { h.remove("modules/050-policy/hooks/validate.sh") },
-		"no hooks": func(h *fixture) { h.remove("modules/050-policy/hooks") },
+		"without":      func(h *fixture) { h.remove("modules/050-policy/hooks/validate.sh") },
+		"no hooks":     func(h *fixture) { h.remove("modules/050-policy/hooks") },
+		"no directory": func(h *fixture) { h.remove("modules/050-policy") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t, "webhooks")

@@ -57,9 +57,8 @@ func WebhooksCommand(c *cli.Config) *cobra.Command {
 	group.AddCommand(&cobra.Command{
 		Use: "delete", Short: "Remove the webhooks that the operator has configured in the cluster",
 		Long: `Removes the configurations of webhooks that the operator in the namespace has made for hooks, ends the conversions
-of CRDs, and deletes the Secret with the certificate. The chart runs it when it is uninstalled: with failurePolicy
-Fail, an operator that is gone would keep people from writing what its hooks have reviewed. An operator that runs
-configures them again.`,
+of CRDs. The chart runs it when it is uninstalled: with failurePolicy Fail, an operator that is gone would keep people
+from writing what its hooks have reviewed. The operator configures them again when it starts again.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.Complete(); err != nil {

@@ -95,7 +95,7 @@ func webhookDemands(c *cli.Config) []demand {
 		{"", schema.GroupResource{Group: group, Resource: "mutatingwebhookconfigurations"}, "", all, why},
 		{"", schema.GroupResource{Group: group, Resource: "validatingwebhookconfigurations"}, "", all, why},
 		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", []string{"patch"}, why},
-		own("secrets", webhooks.SecretName, "the certificate of webhooks", "delete", "get", "update"),
+		own("secrets", webhooks.SecretName, "the certificate of webhooks", "get", "patch", "update"),
 		own("pods", "", "the label of the Pod that answers webhooks", "list", "patch"),
 	}
 }

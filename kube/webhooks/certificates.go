@@ -123,62 +123,88 @@ func issue(now time.Time, life time.Duration, hosts []string, ca *x509.Certifica
 	return made, key, err
 }
 
-// renew renews the certificates if that is due, and reports whether they are others.
+// renew renews the certificates if that is due, and reports whether they are others. Those of the Secret, or of another
+// issuer, are read again each time: a person may have changed them.
 func (w *Webhooks) renew(ctx context.Context) (changed bool, err error) {
+	var next *certificates
 	if w.options.Dir != "" {
-		return w.readDir()
-	}
-	for range 3 { // whoever finds that another process has written the Secret takes over what is in it
-		if changed, err = w.renewSecret(ctx); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
-			break
-		}
-		w.secret = nil
-	}
-	if err != nil {
-		err = fmt.Errorf("certificate of webhooks in Secret %s: %w", SecretName, err)
-	}
-	return changed, err
-}
-
-// renewSecret is renew for certificates of the operator itself.
-func (w *Webhooks) renewSecret(ctx context.Context) (bool, error) {
-	if w.secret == nil {
-		if err := w.readSecret(ctx); err != nil {
+		if next, err = fromDir(w.options.Dir); err != nil {
 			return false, err
 		}
+	} else if next, err = w.renewSecret(ctx); err != nil {
+		return false, fmt.Errorf("certificate of webhooks in Secret %s: %w", SecretName, err)
 	}
-	settled := !w.applied.IsZero() && time.Since(w.applied) >= w.options.Settle
-	before := cmp.Or(w.certs, &certificates{})
-	next, due, err := before.renewed(time.Now(), w.options.Life, w.hosts(), settled)
-	if err != nil || !due && w.secret != nil {
-		return false, err
+	sameBundle := w.certs != nil && bytes.Equal(next.pem(), w.certs.pem())
+	if changed = !sameBundle || !bytes.Equal(next.served.Certificate[0], w.certs.served.Certificate[0]); changed {
+		w.options.Log.Info("webhooks have another certificate", "ends", next.served.Leaf.NotAfter, "authorities", len(next.bundle))
 	}
-	if err := w.writeSecret(ctx, next); err != nil {
-		return false, err
-	}
-	if !slices.Equal(next.bundle, before.bundle) {
+	if !sameBundle {
 		w.applied = time.Time{}
 	}
-	w.options.Log.Info("certificate of webhooks is renewed", "ends", next.served.Leaf.NotAfter, "authorities", len(next.bundle))
-	w.use(next)
-	return true, nil
-}
-
-// readDir is renew for the files of another issuer, which are read again.
-func (w *Webhooks) readDir() (bool, error) {
-	next, err := fromDir(w.options.Dir)
-	if err != nil {
-		return false, err
-	}
-	changed := w.certs == nil || !bytes.Equal(next.pem(), w.certs.pem()) || !bytes.Equal(next.served.Certificate[0], w.certs.served.Certificate[0])
-	w.use(next)
+	w.certs = next
+	w.served.Store(next.served)
 	return changed, nil
 }
 
-// use presents certificates from now on.
-func (w *Webhooks) use(c *certificates) {
-	w.certs = c
-	w.served.Store(c.served)
+// renewSecret is renew for certificates of the operator itself. What cannot be read is replaced.
+func (w *Webhooks) renewSecret(ctx context.Context) (*certificates, error) {
+	secret, before := &corev1.Secret{Type: corev1.SecretTypeTLS}, cmp.Or(w.certs, &certificates{})
+	of := w.client.Resource(core("secrets")).Namespace(w.options.Namespace)
+	object, err := of.Get(ctx, SecretName, metav1.GetOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, secret)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	absent := err != nil
+	if removed, err := time.Parse(time.RFC3339, secret.Annotations[Label]); err == nil && removed.After(w.began) {
+		return nil, errRemoved
+	}
+	if read, err := parseSecret(secret.Data); err == nil {
+		before = read
+	} else if !absent {
+		w.options.Log.Warn("a certificate that cannot be read is replaced", "secret", SecretName, "err", err)
+	}
+	settled := !w.applied.IsZero() && time.Since(w.applied) >= w.options.Settle
+	next, due, err := before.renewed(time.Now(), w.options.Life, w.hosts(), settled)
+	if err != nil || !due && !absent {
+		return next, err
+	}
+	write := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Type: secret.Type,
+		ObjectMeta: metav1.ObjectMeta{Name: SecretName, Namespace: w.options.Namespace, Labels: w.labels(), ResourceVersion: secret.ResourceVersion},
+	}
+	if write.Data, err = next.secretData(); err != nil {
+		return nil, err
+	}
+	written, err := runtime.DefaultUnstructuredConverter.ToUnstructured(write)
+	if err != nil {
+		return nil, err
+	}
+	if absent {
+		_, err = of.Create(ctx, &unstructured.Unstructured{Object: written}, metav1.CreateOptions{})
+	} else {
+		_, err = of.Update(ctx, &unstructured.Unstructured{Object: written}, metav1.UpdateOptions{})
+	}
+	return next, err
+}
+
+// errRemoved means that a person, or the end of the installation, wants no webhooks.
+var errRemoved = errors.New("'webhooks delete' has removed them; they are configured when the operator starts again")
+
+// parseSecret reads what secretData has written.
+func parseSecret(data map[string][]byte) (*certificates, error) {
+	c, err := parse(data[bundleKey], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data[caKeyKey])
+	if block == nil {
+		return nil, errors.New(caKeyKey + " is no PEM")
+	}
+	c.caKey, err = x509.ParseECPrivateKey(block.Bytes)
+	return c, err
 }
 
 // hosts are the names by which the API server calls the operator.
@@ -188,68 +214,6 @@ func (w *Webhooks) hosts() []string {
 	}
 	host, _, _ := net.SplitHostPort(w.options.Address)
 	return []string{host}
-}
-
-// readSecret reads what an earlier process has left. What cannot be read is replaced.
-func (w *Webhooks) readSecret(ctx context.Context) error {
-	found, err := w.client.Resource(core("secrets")).Namespace(w.options.Namespace).Get(ctx, SecretName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		w.secret = nil
-		return nil
-	}
-	var secret corev1.Secret
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &secret)
-	}
-	if err != nil {
-		return err
-	}
-	w.secret = &secret
-	c, err := parse(secret.Data[bundleKey], secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-	if err == nil {
-		block, _ := pem.Decode(secret.Data[caKeyKey])
-		if block == nil {
-			err = errors.New(caKeyKey + " is no PEM")
-		} else {
-			c.caKey, err = x509.ParseECPrivateKey(block.Bytes)
-		}
-	}
-	if err != nil {
-		w.options.Log.Warn("a certificate that cannot be read is replaced", "secret", SecretName, "err", err)
-		return nil
-	}
-	w.use(c)
-	return nil
-}
-
-func (w *Webhooks) writeSecret(ctx context.Context, c *certificates) error {
-	next := &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: SecretName, Namespace: w.options.Namespace, Labels: w.labels()}, Type: corev1.SecretTypeTLS,
-	}
-	var err error
-	if next.Data, err = c.secretData(); err != nil {
-		return err
-	}
-	if w.secret != nil {
-		next.ResourceVersion = w.secret.ResourceVersion
-	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(next)
-	if err != nil {
-		return err
-	}
-	of, written := w.client.Resource(core("secrets")).Namespace(w.options.Namespace), &unstructured.Unstructured{Object: object}
-	if w.secret == nil {
-		written, err = of.Create(ctx, written, metav1.CreateOptions{})
-	} else {
-		written, err = of.Update(ctx, written, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return err
-	}
-	next.ResourceVersion = written.GetResourceVersion()
-	w.secret = next
-	return nil
 }
 
 // secretData are the certificates as the data of the Secret.

@@ -68,7 +68,7 @@ type Webhooks struct {
 	metadata metadata.Interface
 
 	certs   *certificates
-	secret  *corev1.Secret // as it was read or written last; nil for none
+	began   time.Time
 	served  atomic.Pointer[tls.Certificate]
 	applied time.Time // since when all configurations have the bundle; zero: they have not
 	listens bool
@@ -88,7 +88,7 @@ func New(o Options) (*Webhooks, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, fmt.Errorf("client for webhooks: %w", err)
 	}
-	return &Webhooks{options: o, client: client, metadata: meta}, nil
+	return &Webhooks{options: o, client: client, metadata: meta, began: time.Now()}, nil
 }
 
 // Wanted is what is to be configured.
@@ -187,18 +187,20 @@ func (w *Webhooks) apply(ctx context.Context, wanted Wanted, failed map[string]e
 		return err
 	}
 	after := wanted.after(found)
-	if len(after) > 0 {
-		if err := w.listen(ctx); err != nil {
-			return err
-		}
-		err = w.lead(ctx)
-	}
 	w.absent, w.owners = false, map[string]bool{}
-	for owner := range found {
+	for owner := range found { // first: a certificate that cannot be renewed must not keep what refuses writes
 		failed[owner] = w.remove(ctx, owner, found[owner], after)
 	}
 	for owner := range after {
 		w.owners[owner] = true
+	}
+	if len(after) == 0 {
+		return nil
+	}
+	if err = errors.Join(w.listen(ctx), w.lead(ctx)); w.certs == nil || !w.listens || errors.Is(err, errRemoved) {
+		return err
+	}
+	for owner := range after {
 		failed[owner] = errors.Join(failed[owner], w.configure(ctx, owner, after[owner]))
 	}
 	return err
@@ -206,24 +208,27 @@ func (w *Webhooks) apply(ctx context.Context, wanted Wanted, failed map[string]e
 
 // listen has a certificate ready, and begins to answer.
 func (w *Webhooks) listen(ctx context.Context) error {
-	if _, err := w.renew(ctx); err != nil || w.listens {
-		return err
+	_, errRenew := w.renew(ctx)
+	if w.certs == nil || w.listens {
+		return errRenew
 	}
 	address, err := w.options.Listen(func() (*tls.Certificate, error) { return w.served.Load(), nil })
 	if err == nil {
 		w.options.Address, w.listens = address, true
 	}
-	return err
+	return errors.Join(errRenew, err)
 }
 
-// RemoveAll removes what an operator of the namespace has configured, and ends its conversions. The Secret goes, too.
+// RemoveAll removes what an operator of the namespace has configured, and ends its conversions. A mark on the Secret
+// keeps one that still runs from doing it again.
 func (w *Webhooks) RemoveAll(ctx context.Context) error {
-	found, err := w.list(ctx)
-	errs := []error{err}
+	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, Label, time.Now().Format(time.RFC3339))
+	_, err := w.client.Resource(core("secrets")).Namespace(w.options.Namespace).Patch(ctx, SecretName, types.MergePatchType, mark, metav1.PatchOptions{})
+	found, errList := w.list(ctx)
+	errs := []error{gone(err), errList}
 	for owner := range found {
 		errs = append(errs, w.remove(ctx, owner, found[owner], nil))
 	}
-	errs = append(errs, gone(w.client.Resource(core("secrets")).Namespace(w.options.Namespace).Delete(ctx, SecretName, metav1.DeleteOptions{})))
 	return errors.Join(errs...)
 }
 
@@ -302,7 +307,7 @@ func (w *Webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
 	if w.options.Service == "" {
 		c.URL = new("https://" + w.options.Address + path)
 	} else {
-		c.Service = &admissionv1.ServiceReference{Namespace: w.options.Namespace, Name: w.options.Service, Path: &path}
+		c.Service = &admissionv1.ServiceReference{Namespace: w.options.Namespace, Name: w.options.Service, Path: &path, Port: new(int32(443))}
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"crypto/x509"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ func TestCertificatesOverYears(t *testing.T) {
 // Files of another issuer are read, and read again.
 func TestCertificatesOfAnotherIssuer(t *testing.T) {
 	dir := t.TempDir()
-	w := &Webhooks{options: Options{Dir: dir}}
+	w := &Webhooks{options: Options{Dir: dir, Log: slog.New(slog.DiscardHandler)}}
 	if _, err := w.renew(t.Context()); err == nil {
 		t.Error("no files are no error")
 	}
