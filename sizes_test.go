@@ -20,20 +20,20 @@ actors/scenario 2403 // 37: review, convert; objects of kinds that the module de
 addons 1113 // content that is lost is not in force
 cmd 6257 // 37: webhooks
 helm 6367 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
-hooks 2885 // days on which clocks change; 37: the library for bash, webhooks
+hooks 2882 // days on which clocks change; 37: the library for bash, webhooks
 jq 491 // steps of filters are bounded
 kube 4447
-kube/webhooks 615 // 37
+kube/webhooks 611 // 37
 kube/apiserver 1739
-messages 1160 // 37: webhooks
+messages 1156 // 37: webhooks
 server 2551 // 37: webhooks
 supervisor 702
 testkit 3840 // faults of release records
 values 3404 // one list of names of secrets
-go: 45902 // 32; 37: webhooks
+go: 45891 // 32; 37: webhooks
 scripts: 1264 // 37: the library for bash
 web: 314
-tests: 44080 // 32; 37: the library for bash, webhooks
+tests: 44082 // 32; 37: the library for bash, webhooks
 txtar: 15282 // 32: scripts of the guards; 37: webhooks
 `
 

@@ -229,10 +229,10 @@ func (a *admission) wanted() webhooks.Wanted {
 }
 
 func (a *admission) publish(ctx actor.Context) {
-	s := view.AdmissionStatus{Asked: a.asked, Hooks: map[string][]string{}}
-	for owner, asked := range a.served {
-		for _, hook := range asked {
-			s.Hooks[owner] = append(s.Hooks[owner], hook.Name)
+	s := view.AdmissionStatus{Asked: a.asked}
+	for _, owner := range slices.Sorted(maps.Keys(a.served)) {
+		for _, hook := range a.served[owner] {
+			s.Hooks = append(s.Hooks, hook.Name)
 		}
 	}
 	if err := errors.Join(slices.Concat(slices.Collect(maps.Values(a.outcome.Failed)), slices.Collect(maps.Values(a.refused)))...); err != nil {

@@ -67,17 +67,14 @@ func (c *Config) Review(of BindingType, name string) *Review {
 
 // CheckWebhookNames refuses hooks of one owner that have webhooks of the same name: names are unique in a configuration.
 func CheckWebhookNames(all []Hook) error {
-	type key struct {
-		of   BindingType
-		name string
-	}
-	seen := map[key]string{}
+	seen := map[string]string{}
 	for _, hook := range all {
 		for _, r := range hook.Config.Reviews {
-			if other, twice := seen[key{r.Type, r.Name}]; twice {
-				return fmt.Errorf("hook %s: %s %s is a binding of %s, too; give it another name", hook.Name, r.Type, r.Name, other)
+			webhook := string(r.Type) + " " + r.Name
+			if other := seen[webhook]; other != "" {
+				return fmt.Errorf("hook %s: %s is a binding of %s, too; give it another name", hook.Name, webhook, other)
 			}
-			seen[key{r.Type, r.Name}] = hook.Name
+			seen[webhook] = hook.Name
 		}
 	}
 	return nil

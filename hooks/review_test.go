@@ -35,7 +35,7 @@ func TestWebhookBindings(t *testing.T) {
 	if got := config.Conversions[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if err := CheckWebhookNames([]Hook{{Config: config}, {Config: config}}); err == nil {
+	if err := CheckWebhookNames([]Hook{{File: File{Name: "a"}, Config: config}, {Config: config}}); err == nil {
 		t.Error("two hooks may have webhooks of one name")
 	}
 }

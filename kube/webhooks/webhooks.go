@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -314,27 +315,25 @@ func (w *Webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
 
 // write writes a configuration.
 func (w *Webhooks) write(ctx context.Context, resource string, of configured, owner string, hooks []admissionv1.MutatingWebhook) error {
-	list := make([]any, len(hooks))
-	for i, hook := range hooks {
+	c := admissionv1.MutatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: of.kind},
+		ObjectMeta: metav1.ObjectMeta{Name: w.name(owner), Labels: w.labels(), Annotations: map[string]string{Label: owner}},
+	}
+	for _, hook := range hooks {
 		hook.ClientConfig = w.clientConfig(of.path + owner + "/" + hook.Name)
 		hook.AdmissionReviewVersions = []string{"v1"}
 		hook.NamespaceSelector = w.excluded(hook.NamespaceSelector)
 		if of.path == ValidatePath {
 			hook.ReinvocationPolicy = nil
 		}
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&hook)
-		if err != nil {
-			return err
-		}
-		list[i] = object
+		c.Webhooks = append(c.Webhooks, hook)
 	}
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": of.kind, "webhooks": list}}
-	o.SetName(w.name(owner))
-	o.SetLabels(w.labels())
-	o.SetAnnotations(map[string]string{Label: owner})
-	_, err := w.client.Resource(configurations(resource)).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c)
+	if err == nil {
+		_, err = w.client.Resource(configurations(resource)).Apply(ctx, c.Name, &unstructured.Unstructured{Object: object}, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", of.kind, o.GetName(), err)
+		return fmt.Errorf("%s %s: %w", of.kind, c.Name, err)
 	}
 	return nil
 }
@@ -342,10 +341,7 @@ func (w *Webhooks) write(ctx context.Context, resource string, of configured, ow
 // excluded is a selector of namespaces that leaves out those without which a cluster, or the operator, cannot be
 // repaired: kube-system, and its own. Who names one of them, means it.
 func (w *Webhooks) excluded(selector *metav1.LabelSelector) *metav1.LabelSelector {
-	selector = selector.DeepCopy()
-	if selector == nil {
-		selector = &metav1.LabelSelector{}
-	}
+	selector = cmp.Or(selector, &metav1.LabelSelector{}).DeepCopy()
 	named := []string{selector.MatchLabels[corev1.LabelMetadataName]}
 	for _, e := range selector.MatchExpressions {
 		if e.Key == corev1.LabelMetadataName && e.Operator == metav1.LabelSelectorOpIn {

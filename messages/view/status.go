@@ -318,18 +318,14 @@ func bindingProblem(b messages.BindingState) string {
 
 // AdmissionStatus is what admission publishes about itself.
 type AdmissionStatus struct {
-	Asked int64               `json:"asked"` // questions of the API server
-	Hooks map[string][]string `json:"hooks"` // that it asks, by owner
-	Error string              `json:"error,omitempty"`
+	Asked int64    `json:"asked"` // questions of the API server
+	Hooks []string `json:"hooks"` // that it asks
+	Error string   `json:"error,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s AdmissionStatus) String() string {
-	hooks := 0
-	for _, names := range s.Hooks {
-		hooks += len(names)
-	}
-	text := fmt.Sprintf("%s with webhooks, %s", Count(hooks, "hook"), Count(int(s.Asked), "question"))
+	text := fmt.Sprintf("%s with webhooks, %s", Count(len(s.Hooks), "hook"), Count(int(s.Asked), "question"))
 	if s.Error != "" {
 		text += ": " + head(s.Error)
 	}
