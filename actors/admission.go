@@ -102,9 +102,9 @@ func (a *admission) Receive(ctx actor.Context) {
 }
 
 // serve has the hooks of an owner asked. The owner waits for the Apply that knows of them; one without such hooks, now
-// and before, for the one in progress, so that no module runs before this process answers. Nobody waits if the API server has
-// asked for a hook that is not there: what an earlier process has configured must not refuse writes until the owner has
-// started.
+// and before, for the one in progress, so that no module runs before this process answers. Nobody waits if the API
+// server has asked for a hook that is not there: what an earlier process has configured must not refuse writes until
+// the owner has started.
 func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 	asked := slices.DeleteFunc(slices.Clone(msg.Hooks), func(h hooks.Hook) bool { return !h.Config.HasWebhooks() })
 	before, known := a.served[msg.Owner]
@@ -132,13 +132,13 @@ func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 func (a *admission) keep(ctx actor.Context, owners []string) {
 	a.kept = owners
 	maps.DeleteFunc(a.served, func(owner string, _ []hooks.Hook) bool { return !slices.Contains(owners, owner) })
-	if len(a.outcome.Owners) > 0 {
+	if a.Runs.Len()+len(a.outcome.Owners) > 0 {
 		a.apply(ctx, false)
 	}
 }
 
-// apply begins an Apply, or has one follow that in progress. It is tried once: who waits for it asks again, and so does
-// the timer.
+// apply begins an Apply, or has one follow that in progress. It is tried once: who waits for it asks again, and so
+// does the timer.
 func (a *admission) apply(ctx actor.Context, onlyDue bool) {
 	if a.Runs.Len() > 0 {
 		a.due = true
@@ -216,7 +216,8 @@ func (a *admission) wanted() webhooks.Wanted {
 					by[c.CRD], owned.CRDs = owner, append(owned.CRDs, c.CRD)
 				case owner:
 				default:
-					a.refused[owner] = fmt.Errorf("hook %s: objects of %s are converted by hooks of %s; one module has all steps of a CRD", hook.Name, c.CRD, other)
+					a.refused[owner] = fmt.Errorf("hook %s: objects of %s are converted by hooks of %s; one module has all steps of a CRD",
+						hook.Name, c.CRD, other)
 				}
 			}
 		}
@@ -235,7 +236,8 @@ func (a *admission) publish(ctx actor.Context) {
 			s.Hooks = append(s.Hooks, hook.Name)
 		}
 	}
-	if err := errors.Join(slices.Concat(slices.Collect(maps.Values(a.outcome.Failed)), slices.Collect(maps.Values(a.refused)))...); err != nil {
+	failed := slices.AppendSeq(slices.Collect(maps.Values(a.outcome.Failed)), maps.Values(a.refused))
+	if err := errors.Join(failed...); err != nil {
 		s.Error = err.Error()
 	}
 	a.program.Inspector.Publish(ctx.Self(), s)
@@ -247,7 +249,8 @@ func (j Job) serveReviews(run *supervisor.Run) error {
 	if !j.Reviews {
 		for _, hook := range j.Known.Hooks {
 			if hook.Config.HasWebhooks() {
-				return fmt.Errorf("hook %s: webhooks are not served here; set ADDON_OPERATOR_WEBHOOK_ADDRESS, or webhooks.enabled of the chart", hook.Name)
+				const how = "set ADDON_OPERATOR_WEBHOOK_ADDRESS, or webhooks.enabled of the chart"
+				return fmt.Errorf("hook %s: webhooks are not served here; %s", hook.Name, how)
 			}
 		}
 		return nil

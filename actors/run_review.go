@@ -97,8 +97,8 @@ func (o *owner) review(ctx actor.Context, q messages.Review) {
 	})
 }
 
-// review is the work of such a run. Hooks that are not loaded, because their module waits, starts again, or is disabled
-// and not deleted yet, are asked for their configuration here.
+// review is the work of such a run. Hooks that are not loaded, because their module waits, starts again, or is
+// disabled and not deleted yet, are asked for their configuration here.
 func (j Job) review(run *supervisor.Run, q messages.Review) (answer messages.Reviewed) {
 	ctx, cancel := context.WithDeadline(run.Context(), q.Until)
 	defer cancel()
@@ -141,7 +141,8 @@ func (j Job) review(run *supervisor.Run, q messages.Review) (answer messages.Rev
 	return answer
 }
 
-// convert converts objects by the shortest chain of steps, each of which is one run for all objects that are at it (O7).
+// convert converts objects by the shortest chain of steps, each of which is one run for all objects that are at it
+// (O7).
 func (j Job) convert(run *supervisor.Run, q messages.Review) (answer messages.Reviewed) {
 	answer.Hook, _ = answers(q, j.Known.Hooks)
 	steps := j.stepsTo(q)

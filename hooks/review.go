@@ -65,7 +65,8 @@ func (c *Config) Review(of BindingType, name string) *Review {
 	return nil
 }
 
-// CheckWebhookNames refuses hooks of one owner that have webhooks of the same name: names are unique in a configuration.
+// CheckWebhookNames refuses hooks of one owner that have webhooks of the same name: names are unique in a
+// configuration.
 func CheckWebhookNames(all []Hook) error {
 	seen := map[string]string{}
 	for _, hook := range all {
@@ -121,7 +122,8 @@ func (r *report) conversion(at string, from writtenConversion) Conversion {
 	if group == "" {
 		r.fail(at+".crdName", "must be the name of a CustomResourceDefinition, such as crontabs.example.com, not %s", show(from.CRDName))
 	}
-	c := Conversion{Binding: Binding{Name: cmp.Or(from.Name, string(OnConversion)), Group: from.Group, Snapshots: once(from.IncludeSnapshotsFrom)}, CRD: from.CRDName}
+	name := cmp.Or(from.Name, string(OnConversion))
+	c := Conversion{Binding: Binding{Name: name, Group: from.Group, Snapshots: once(from.IncludeSnapshotsFrom)}, CRD: from.CRDName}
 	complete := func(at, version string) string {
 		of, _, whole := strings.Cut(version, "/")
 		switch {

@@ -51,6 +51,7 @@ type Reviews struct {
 	ClientCA string
 
 	reading *semaphore.Weighted
+	slow    time.Duration // bodyTimeout, or shorter in tests
 	mu      sync.Mutex
 	said    map[string]time.Time // by what was complained about
 }
@@ -189,7 +190,7 @@ func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) 
 		return nil, refusal{http.StatusTooManyRequests, "too many questions are being answered"}
 	}
 	defer r.reading.Release(size)
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of tests has none
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(cmp.Or(r.slow, bodyTimeout))) // a recorder of tests has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, tooLarge
@@ -260,7 +261,8 @@ func (r *Reviews) respond(ctx context.Context, q messages.Review) (map[string]an
 // reviewed is the response of an AdmissionReview: what has failed is denied (O4).
 func (r *Reviews) reviewed(a messages.Reviewed) map[string]any {
 	if a.Err != nil {
-		return map[string]any{"allowed": false, "status": map[string]any{"code": http.StatusInternalServerError, "message": r.shown(a.Err.Error())}}
+		status := map[string]any{"code": http.StatusInternalServerError, "message": r.shown(a.Err.Error())}
+		return map[string]any{"allowed": false, "status": status}
 	}
 	response := map[string]any{"allowed": a.Response.Allowed}
 	var warnings []string

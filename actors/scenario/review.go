@@ -31,7 +31,9 @@ func (p *play) owner() string {
 }
 
 // ask asks a hook, and compares its answer. What it has to say is in answer.
-func (p *play) ask(ctx context.Context, place string, q messages.Review, want map[string]any, answer func(*hooks.Response) (any, error)) error {
+func (p *play) ask(
+	ctx context.Context, place string, q messages.Review, want map[string]any, answer func(*hooks.Response) (any, error),
+) error {
 	if p.Operator == nil {
 		return errNotRunning
 	}
@@ -101,7 +103,8 @@ func (p *play) convert(ctx context.Context, place string, c conversion) error {
 func (p *play) mutates(name string) (found bool) {
 	p.Visit(func(path string, status fmt.Stringer) {
 		mine := strings.HasSuffix(path, "/"+p.owner())
-		found = found || mine && slices.ContainsFunc(actors.LoadedHooks(status), func(h hooks.Hook) bool { return h.Config.Review(hooks.OnMutating, name) != nil })
+		is := func(h hooks.Hook) bool { return h.Config.Review(hooks.OnMutating, name) != nil }
+		found = found || mine && slices.ContainsFunc(actors.LoadedHooks(status), is)
 	})
 	return found
 }

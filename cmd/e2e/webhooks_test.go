@@ -45,8 +45,10 @@ func TestReviews(t *testing.T) {
 	must(t, second(h.writeLabelled("colors", "plain", map[string]string{"forbidden": "blue"})))
 	o := h.start(asks).ready()
 
+	expectAll(t, o.command("hook", "list"), "kubernetesValidating", "color.example.com", "kubernetesMutating", "configmaps")
 	h.refused("a", "green", "")
 	h.refused("b", "blue", "blue is forbidden")
+	expectAll(t, o.command("--dump-actors"), "admission", "2 hooks with webhooks, 2 questions")
 	h.refused("c", "crash", "hook 050-policy/hooks/validate.sh: exit code 3")
 	h.refused("d", "nothing", "hook 050-policy/hooks/validate.sh: ADMISSION_RESPONSE_PATH: the hook wrote nothing")
 	h.refused("e", "invalid", "is no answer")
@@ -289,7 +291,9 @@ func TestLeaderAnswersWebhooks(t *testing.T) {
 	r := startReplicas(h, 2, append(hasty, asks, "ADDON_OPERATOR_WEBHOOK_SERVICE=hooks")...)
 	leader := r.awaitConverged()
 	h.becomes("the Pods with the label", pod(leader), labelled)
+	killed := time.Now()
 	r.kill(leader)
-	next := r.awaitConverged()
+	next := r.awaitLeader()
 	h.becomes("the Pods with the label", pod(next), labelled)
+	t.Logf("another Pod answers %s after the leader was killed, whose Lease lasted 2s", time.Since(killed).Round(time.Millisecond))
 }

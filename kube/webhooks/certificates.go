@@ -86,7 +86,9 @@ func (c *certificates) renewed(now time.Time, life time.Duration, hosts []string
 }
 
 // issue makes a CA, or a certificate for hosts that ends with its CA.
-func issue(now time.Time, life time.Duration, hosts []string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func issue(
+	now time.Time, life time.Duration, hosts []string, ca *x509.Certificate, caKey *ecdsa.PrivateKey,
+) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create a certificate: %w", err)
@@ -123,8 +125,8 @@ func issue(now time.Time, life time.Duration, hosts []string, ca *x509.Certifica
 	return made, key, err
 }
 
-// renew renews the certificates if that is due, and reports whether they are others. Those of the Secret, or of another
-// issuer, are read again each time: a person may have changed them.
+// renew renews the certificates if that is due, and reports whether they are others. Those of the Secret, or of
+// another issuer, are read again each time: a person may have changed them.
 func (w *Webhooks) renew(ctx context.Context) (changed bool, err error) {
 	var next *certificates
 	if w.options.Dir != "" {
@@ -173,7 +175,9 @@ func (w *Webhooks) renewSecret(ctx context.Context) (*certificates, error) {
 	}
 	write := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Type: secret.Type,
-		ObjectMeta: metav1.ObjectMeta{Name: SecretName, Namespace: w.options.Namespace, Labels: w.labels(), ResourceVersion: secret.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: SecretName, Namespace: w.options.Namespace, Labels: w.labels(), ResourceVersion: secret.ResourceVersion,
+		},
 	}
 	if write.Data, err = next.secretData(); err != nil {
 		return nil, err

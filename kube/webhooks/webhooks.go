@@ -129,14 +129,16 @@ const (
 // configured is a kind of configuration.
 type configured struct {
 	kind, path string
-	of         func(*Owned) *[]admissionv1.MutatingWebhook
+	of         func(*Owned) *list
 }
+
+type list = []admissionv1.MutatingWebhook
 
 // kinds are those of configurations, by resource.
 func kinds() map[string]configured {
 	return map[string]configured{
-		"validatingwebhookconfigurations": {"ValidatingWebhookConfiguration", ValidatePath, func(o *Owned) *[]admissionv1.MutatingWebhook { return &o.Validating }},
-		"mutatingwebhookconfigurations":   {"MutatingWebhookConfiguration", MutatePath, func(o *Owned) *[]admissionv1.MutatingWebhook { return &o.Mutating }},
+		"validatingwebhookconfigurations": {"ValidatingWebhookConfiguration", ValidatePath, func(o *Owned) *list { return &o.Validating }},
+		"mutatingwebhookconfigurations":   {"MutatingWebhookConfiguration", MutatePath, func(o *Owned) *list { return &o.Mutating }},
 	}
 }
 
@@ -224,7 +226,8 @@ func (w *Webhooks) listen(ctx context.Context) error {
 // keeps one that still runs from doing it again.
 func (w *Webhooks) RemoveAll(ctx context.Context) error {
 	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, Label, time.Now().Format(time.RFC3339))
-	_, err := w.client.Resource(core("secrets")).Namespace(w.options.Namespace).Patch(ctx, SecretName, types.MergePatchType, mark, metav1.PatchOptions{})
+	of := w.client.Resource(core("secrets")).Namespace(w.options.Namespace)
+	_, err := of.Patch(ctx, SecretName, types.MergePatchType, mark, metav1.PatchOptions{})
 	found, errList := w.list(ctx)
 	errs := []error{gone(err), errList}
 	for owner := range found {
@@ -314,7 +317,7 @@ func (w *Webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
 }
 
 // write writes a configuration.
-func (w *Webhooks) write(ctx context.Context, resource string, of configured, owner string, hooks []admissionv1.MutatingWebhook) error {
+func (w *Webhooks) write(ctx context.Context, resource string, of configured, owner string, hooks list) error {
 	c := admissionv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: of.kind},
 		ObjectMeta: metav1.ObjectMeta{Name: w.name(owner), Labels: w.labels(), Annotations: map[string]string{Label: owner}},
@@ -330,7 +333,8 @@ func (w *Webhooks) write(ctx context.Context, resource string, of configured, ow
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c)
 	if err == nil {
-		_, err = w.client.Resource(configurations(resource)).Apply(ctx, c.Name, &unstructured.Unstructured{Object: object}, metav1.ApplyOptions{FieldManager: manager, Force: true})
+		options := metav1.ApplyOptions{FieldManager: manager, Force: true}
+		_, err = w.client.Resource(configurations(resource)).Apply(ctx, c.Name, &unstructured.Unstructured{Object: object}, options)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", of.kind, c.Name, err)
@@ -383,8 +387,8 @@ func (w *Webhooks) convert(ctx context.Context, crd, owner string) error {
 	return err
 }
 
-// unconvert ends the conversion: objects are served again in all versions, unchanged but for apiVersion. With a webhook
-// that nobody answers they could not even be deleted.
+// unconvert ends the conversion: objects are served again in all versions, unchanged but for apiVersion. With a
+// webhook that nobody answers they could not even be deleted.
 func (w *Webhooks) unconvert(ctx context.Context, crd string) error {
 	w.options.Log.Info("the conversion of a CRD is removed", "crd", crd)
 	return gone(w.patch(ctx, crd, nil, nil, map[string]any{"strategy": "None", "webhook": nil}))
@@ -405,12 +409,14 @@ func (w *Webhooks) patch(ctx context.Context, crd string, label, owner any, conv
 	return nil
 }
 
-// lead makes the Service lead to the Pod of this process, and to no other: one that was killed restarts with its label.
+// lead makes the Service lead to the Pod of this process, and to no other: one that was killed restarts with its
+// label.
 func (w *Webhooks) lead(ctx context.Context) error {
 	if w.options.Pod == "" {
 		return nil
 	}
-	all, err := w.client.Resource(core("pods")).Namespace(w.options.Namespace).List(ctx, metav1.ListOptions{LabelSelector: LeaderLabel + "=true"})
+	options := metav1.ListOptions{LabelSelector: LeaderLabel + "=true"}
+	all, err := w.client.Resource(core("pods")).Namespace(w.options.Namespace).List(ctx, options)
 	if err != nil {
 		return fmt.Errorf("list Pods that answer webhooks: %w", err)
 	}

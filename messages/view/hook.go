@@ -56,6 +56,16 @@ func describeBindings(c *hooks.Config) []BindingInfo {
 	for _, k := range c.Kubernetes {
 		all = append(all, bindingInfo(hooks.OnKubernetes, k.Binding, strings.TrimSpace(k.APIVersion+" "+k.Kind)))
 	}
+	for _, r := range c.Reviews {
+		var resources []string
+		for _, rule := range r.Webhook.Rules {
+			resources = append(resources, rule.Resources...)
+		}
+		all = append(all, bindingInfo(r.Type, r.Binding, messages.Few(3, resources)))
+	}
+	for _, conversion := range c.Conversions {
+		all = append(all, bindingInfo(hooks.OnConversion, conversion.Binding, conversion.CRD))
+	}
 	return all
 }
 
