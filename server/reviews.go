@@ -63,7 +63,7 @@ func (r *Reviews) complains(about string) bool {
 	if time.Since(r.said[about]) < time.Minute {
 		return false
 	}
-	if len(r.said) > 1000 || r.said == nil { // clients choose names
+	if len(r.said) > 1000 || r.said == nil {
 		r.said = map[string]time.Time{}
 	}
 	r.said[about] = time.Now()
@@ -105,16 +105,14 @@ func ServeReviews(ctx context.Context, address string, r *Reviews, certificate C
 
 // asked are an AdmissionReview and a ConversionReview, as far as the operator looks at them.
 type asked struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Request    json.RawMessage
+	APIVersion, Kind string
+	Request          json.RawMessage
 }
 
 type request struct {
-	UID               string  `json:"uid"`
-	DryRun            bool    `json:"dryRun"`
-	DesiredAPIVersion string  `json:"desiredAPIVersion"`
-	Objects           objects `json:"objects"`
+	UID, DesiredAPIVersion string
+	DryRun                 bool
+	Objects                objects
 }
 
 // objects are at most maxObjects: each takes memory, however small it is.
@@ -245,7 +243,7 @@ func (r *Reviews) respond(ctx context.Context, q messages.Review) (map[string]an
 	case errors.Is(answer.Err, messages.ErrNoHook):
 		return nil, refusal{http.StatusNotFound, "no hook answers here"}
 	case answer.Err != nil:
-		if r.complains(answer.Hook + q.Name) {
+		if r.complains(cmp.Or(answer.Hook, q.Owner)) {
 			r.Log.Error("a question of the API server has no answer", "owner", q.Owner, "hook", answer.Hook, "binding", q.Name, "err", answer.Err)
 		}
 		if answer.Ignore || answer.Hook == "" { // what failurePolicy says is up to the API server

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/operator"
+	"addon-operator/kube/webhooks"
 	"addon-operator/testkit/golden"
 )
 
@@ -326,6 +327,31 @@ func TestReplicasTakeALease(t *testing.T) {
 	d := deployment(t, "lease: false")
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || environmentOf(t, d)["ADDON_OPERATOR_HA"] != "false" {
 		t.Errorf("without the lease: %+v", d.Spec)
+	}
+}
+
+// With webhooks the API server reaches the Pod that leads, also before it is ready, and a Job ends what is configured. O2
+func TestChartServesWebhooks(t *testing.T) {
+	if plain := rendered(t, everything); plain["webhooks.yaml"] != "" || strings.Contains(plain["networkpolicy.yaml"], "webhooks") {
+		t.Error("there are parts of webhooks that were not asked for")
+	}
+	values := everything + "webhooks: {enabled: true, certificateSecret: of-cert-manager}"
+	cfg, err := configured(environmentOf(t, deployment(t, values)))
+	must(t, err)
+	if cfg.WebhookAddress != "0.0.0.0:9680" || cfg.WebhookService != "addon-operator-webhooks" || cfg.WebhookCertsDir != "/etc/addon-operator/webhooks" {
+		t.Errorf("address %s, Service %s, certificate in %s", cfg.WebhookAddress, cfg.WebhookService, cfg.WebhookCertsDir)
+	}
+	all := rendered(t, values)
+	for _, want := range []string{"name: addon-operator-webhooks", webhooks.LeaderLabel + `: "true"`, "publishNotReadyAddresses: true", "helm.sh/hook: pre-delete", "args: [webhooks, delete]"} {
+		if !strings.Contains(all["webhooks.yaml"], want) {
+			t.Errorf("there is no %s in\n%s", want, all["webhooks.yaml"])
+		}
+	}
+	if !strings.Contains(all["networkpolicy.yaml"], "port: webhooks") {
+		t.Error("the NetworkPolicy keeps the API server away")
+	}
+	if alone := rendered(t, "lease: false\nwebhooks: {enabled: true}")["webhooks.yaml"]; strings.Contains(alone, webhooks.LeaderLabel) {
+		t.Error("without a Lease no Pod has the label of the leader")
 	}
 }
 

@@ -151,7 +151,7 @@ func (w *Webhooks) renew(ctx context.Context) (changed bool, err error) {
 // renewSecret is renew for certificates of the operator itself. What cannot be read is replaced.
 func (w *Webhooks) renewSecret(ctx context.Context) (*certificates, error) {
 	secret, before := &corev1.Secret{Type: corev1.SecretTypeTLS}, cmp.Or(w.certs, &certificates{})
-	of := w.client.Resource(core("secrets")).Namespace(w.options.Namespace)
+	of := w.client.Resource(v1("", "secrets")).Namespace(w.options.Namespace)
 	object, err := of.Get(ctx, SecretName, metav1.GetOptions{})
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, secret)

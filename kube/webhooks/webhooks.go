@@ -41,6 +41,8 @@ const (
 
 	requestTimeout = 30 * time.Second // modules wait for the first of them
 
+	definitions = "apiextensions.k8s.io"
+
 	usualLife   = 365 * 24 * time.Hour
 	usualSettle = time.Minute // until all API servers have taken a bundle into use
 )
@@ -142,16 +144,8 @@ func kinds() map[string]configured {
 	}
 }
 
-func core(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: resource}
-}
-
-func definitions() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-}
-
-func configurations(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}
+func v1(group, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 }
 
 // Applied is the outcome of Apply.
@@ -226,7 +220,7 @@ func (w *Webhooks) listen(ctx context.Context) error {
 // keeps one that still runs from doing it again.
 func (w *Webhooks) RemoveAll(ctx context.Context) error {
 	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, Label, time.Now().Format(time.RFC3339))
-	of := w.client.Resource(core("secrets")).Namespace(w.options.Namespace)
+	of := w.client.Resource(v1("", "secrets")).Namespace(w.options.Namespace)
 	_, err := of.Patch(ctx, SecretName, types.MergePatchType, mark, metav1.PatchOptions{})
 	found, errList := w.list(ctx)
 	errs := []error{gone(err), errList}
@@ -241,7 +235,7 @@ func (w *Webhooks) list(ctx context.Context) (map[string]Owned, error) {
 	found := map[string]Owned{}
 	options := metav1.ListOptions{LabelSelector: Label + "=" + w.options.Namespace}
 	for resource, of := range kinds() {
-		list, err := w.client.Resource(configurations(resource)).List(ctx, options)
+		list, err := w.client.Resource(v1(admissionv1.GroupName, resource)).List(ctx, options)
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", resource, err)
 		}
@@ -255,7 +249,7 @@ func (w *Webhooks) list(ctx context.Context) (map[string]Owned, error) {
 			found[c.Annotations[Label]] = owned
 		}
 	}
-	list, err := w.metadata.Resource(definitions()).List(ctx, options)
+	list, err := w.metadata.Resource(v1(definitions, "customresourcedefinitions")).List(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 	}
@@ -274,7 +268,7 @@ func (w *Webhooks) remove(ctx context.Context, owner string, found Owned, after 
 	for resource, of := range kinds() {
 		if len(*of.of(&found)) > 0 && len(*of.of(&own)) == 0 {
 			w.options.Log.Info("webhooks are removed", "owner", owner, "kind", of.kind)
-			errs = append(errs, gone(w.client.Resource(configurations(resource)).Delete(ctx, w.name(owner), metav1.DeleteOptions{})))
+			errs = append(errs, gone(w.client.Resource(v1(admissionv1.GroupName, resource)).Delete(ctx, w.name(owner), metav1.DeleteOptions{})))
 		}
 	}
 	for _, crd := range found.CRDs {
@@ -334,7 +328,7 @@ func (w *Webhooks) write(ctx context.Context, resource string, of configured, ow
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c)
 	if err == nil {
 		options := metav1.ApplyOptions{FieldManager: manager, Force: true}
-		_, err = w.client.Resource(configurations(resource)).Apply(ctx, c.Name, &unstructured.Unstructured{Object: object}, options)
+		_, err = w.client.Resource(v1(admissionv1.GroupName, resource)).Apply(ctx, c.Name, &unstructured.Unstructured{Object: object}, options)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", of.kind, c.Name, err)
@@ -402,7 +396,7 @@ func (w *Webhooks) patch(ctx context.Context, crd string, label, owner any, conv
 	if err != nil {
 		return err
 	}
-	_, err = w.client.Resource(definitions()).Patch(ctx, crd, types.MergePatchType, text, metav1.PatchOptions{FieldManager: manager})
+	_, err = w.client.Resource(v1(definitions, "customresourcedefinitions")).Patch(ctx, crd, types.MergePatchType, text, metav1.PatchOptions{FieldManager: manager})
 	if err != nil {
 		return fmt.Errorf("conversion of CustomResourceDefinition %s: %w", crd, err)
 	}
@@ -416,7 +410,7 @@ func (w *Webhooks) lead(ctx context.Context) error {
 		return nil
 	}
 	options := metav1.ListOptions{LabelSelector: LeaderLabel + "=true"}
-	all, err := w.client.Resource(core("pods")).Namespace(w.options.Namespace).List(ctx, options)
+	all, err := w.client.Resource(v1("", "pods")).Namespace(w.options.Namespace).List(ctx, options)
 	if err != nil {
 		return fmt.Errorf("list Pods that answer webhooks: %w", err)
 	}
@@ -444,7 +438,7 @@ func Yield(ctx context.Context, client *kube.Client, namespace, pod string) erro
 
 func label(ctx context.Context, client dynamic.Interface, namespace, pod, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, LeaderLabel, value)
-	_, err := client.Resource(core("pods")).Namespace(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := client.Resource(v1("", "pods")).Namespace(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("label %s of Pod %s: %w", LeaderLabel, pod, err)
 	}
