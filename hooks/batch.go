@@ -11,17 +11,21 @@ import (
 	"maps"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // A batch file is one executable with several hooks, as the module SDK of Deckhouse builds it. It
 // does not support --config: "hook config" prints the configurations of all its hooks, "hook run N"
-// runs the hook with that number, and "hook ready" runs the readiness probe of the module, if there
-// is one. This file translates each of them into an ordinary [Hook], whose File.Batch selects it;
+// runs the hook with that number, "hook ready" runs the readiness probe of the module, if there is one, and "hook check"
+// says whether its settings are valid. This file translates each of them into an ordinary [Hook], whose File.Batch selects it;
 // the rest of the package only knows the arguments of a run.
 const (
 	sdkModule  = "github.com/deckhouse/module-sdk"
 	readiness  = "ready" // in place of a number
+	settings   = "check" // the same
 	batchGroup = "main"  // all snapshots of a hook belong together: the SDK reads none else
 )
 
@@ -100,8 +104,9 @@ func (r *Runner) configureBatch(ctx context.Context, file File, workingDir strin
 	if batch.Readiness != nil {
 		add(readiness, readiness, probe(batch.Readiness, readiness+":"+file.Name))
 	}
-	if batch.Settings && len(found) > 0 {
-		found[0].Config.Warnings = append(found[0].Config.Warnings, "the settings check of the SDK is not run; write its rules into openapi/config-values.yaml")
+	if batch.Settings { // before all others: what is not valid must not have an effect
+		before := map[Scope]BindingType{Global: BeforeAll, Module: BeforeHelm}[scope]
+		add(settings, settings, map[string]any{"configVersion": V1, string(before): firstOfAll})
 	}
 	return found, errors.Join(errs...)
 }
@@ -206,13 +211,48 @@ func probe(raw map[string]any, queue string) map[string]any {
 	return out
 }
 
+// firstOfAll is the order of the settings check.
+const firstOfAll = -1_000_000
+
+const envSettings = "SETTINGS_PATH"
+
+// ownSettings are the values of the ConfigMap of the module itself, or the global ones, as the settings check reads
+// them.
+func ownSettings(configValues any) any {
+	sections, _ := configValues.(map[string]any)
+	own := sections[values.GlobalKey]
+	for key, section := range sections {
+		if key != values.GlobalKey {
+			own = section
+		}
+	}
+	return own
+}
+
+// checked is the outcome of a settings check: it fails to say anything at all, and says it as JSON on stderr.
+func checked(failed error) (warnings []string, err error) {
+	exit, said := errors.AsType[*ExitError](failed)
+	var result struct {
+		Valid    bool
+		Message  string
+		Warnings []string
+	}
+	if !said || json.Unmarshal([]byte(exit.Stderr[strings.LastIndex(exit.Stderr, "\n")+1:]), &result) != nil {
+		return nil, failed
+	}
+	if !result.Valid {
+		return result.Warnings, fmt.Errorf("hook %s: the settings are not valid: %s", exit.Hook, result.Message)
+	}
+	return result.Warnings, nil
+}
+
 // arguments returns the arguments of a run; nil for an ordinary hook (C23).
 func (f File) arguments() []string {
 	switch f.Batch {
 	case "":
 		return nil
-	case readiness:
-		return []string{"hook", readiness}
+	case readiness, settings:
+		return []string{"hook", f.Batch}
 	}
 	return []string{"hook", "run", f.Batch}
 }

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/testkit/golden"
+	"addon-operator/values"
 )
 
 // everyField is a configuration of a module hook that uses each field of C10, C11 and C15.
@@ -635,6 +636,13 @@ case "$1 $2" in
 END
   ;;
 "hook run" | "hook ready") echo "$*" >>"$(dirname "$0")/journal" ;;
+"hook check")
+  case $(cat "$SETTINGS_PATH") in
+  '{}') ;;
+  '{"replicas":2}') echo '{"valid": true, "message": "", "warnings": ["better three"]}' >&2; exit 1 ;;
+  '{"replicas":0}') echo "a log line" >&2; echo '{"valid": false, "message": "replicas cannot be 0", "warnings": null}' >&2; exit 1 ;;
+  *) exit 7 ;;
+  esac ;;
 *) exit 9 ;;
 esac
 `
@@ -657,7 +665,7 @@ func TestBatchIsSeveralHooks(t *testing.T) {
 	for _, hook := range found {
 		names = append(names, hook.Name)
 	}
-	if want := []string{file.Name + ":nodes:0", file.Name + ":nodes:1", file.Name + ":ready"}; !slices.Equal(names, want) {
+	if want := []string{file.Name + ":nodes:0", file.Name + ":nodes:1", file.Name + ":ready", file.Name + ":check"}; !slices.Equal(names, want) {
 		t.Fatalf("hooks %q, want %q", names, want)
 	}
 
@@ -672,8 +680,18 @@ func TestBatchIsSeveralHooks(t *testing.T) {
 	if want := (Settings{ExecutionMinInterval: 3 * time.Second, ExecutionBurst: 2}); first.Settings != want {
 		t.Errorf("settings %+v, want %+v", first.Settings, want)
 	}
-	if len(first.Warnings) != 1 || !strings.Contains(first.Warnings[0], "settings check") {
-		t.Errorf("warnings %q", first.Warnings)
+	if bound := ByOrder(found, BeforeHelm); len(bound) != 2 || bound[0].Batch != "check" {
+		t.Errorf("the settings are not checked first: %v", bound)
+	}
+	for section, want := range map[string]string{
+		`{}`: "", `{"replicas": 2}`: "better three", `{"replicas": 0}`: "the settings are not valid: replicas cannot be 0", `{"replicas": 7}`: "exit code 7",
+	} {
+		config, err := values.ParseYAML([]byte(`{"global": {"replicas": 0}, "dns": ` + section + `}`))
+		must(t, err)
+		result, err := runner.Run(t.Context(), Run{Hook: found[3], WorkingDir: "/", ConfigValues: config})
+		if got := fmt.Sprint(result.Warnings, err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("settings %s: %s, want %q", section, got, want)
+		}
 	}
 	if events := found[1].Config.Kubernetes[0].Events; len(events) != 3 {
 		t.Errorf("executeHookOnEvent: true is events %q, want all", events)

@@ -205,6 +205,9 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	result.Usage, err = p.run(ctx)
 	stdout.flush()
 	result.Output = strings.Trim(stdout.ending()+"\n"+p.stderr.ending(), "\n")
+	if run.Hook.Batch == settings {
+		result.Warnings, err = checked(err)
+	}
 	if err != nil {
 		if failedItself(err) {
 			result.ObjectPatches, _ = dir.result(envObjectPatch) // what cannot be read asks for nothing
@@ -244,6 +247,9 @@ func failedItself(err error) bool {
 // C24).
 func writeRun(dir *runDir, run Run) error {
 	errs := []error{dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) })}
+	if run.Hook.Batch == settings {
+		errs = append(errs, addTree(dir, envSettings, ownSettings(run.ConfigValues)))
+	}
 	answers := nameResponse(dir, asks(run)) // somebody waits, and a file that is there takes longer to be written
 	for _, variable := range []string{envValuesPatch, envConfigPatch, envMetrics, envObjectPatch} {
 		if answers {
