@@ -220,13 +220,12 @@ const envSettings = "SETTINGS_PATH"
 // them.
 func ownSettings(configValues any) any {
 	sections, _ := configValues.(map[string]any)
-	own := sections[values.GlobalKey]
 	for key, section := range sections {
-		if key != values.GlobalKey {
-			own = section
+		if key != values.GlobalKey || len(sections) == 1 {
+			return section
 		}
 	}
-	return own
+	return nil
 }
 
 // checked is the outcome of a settings check: it fails to say anything at all, and says it as JSON on stderr.
