@@ -49,6 +49,7 @@ type admission struct {
 	log     *slog.Logger
 
 	served  map[string][]hooks.Hook // by owner, of those that have said it
+	order   []string                // of them, as they said it first
 	kept    []string                // owners whose hooks may be asked; nil before the first discovery
 	waiting []serving               // who waits for an Apply
 	asked   int64                   // questions
@@ -71,7 +72,7 @@ type serving struct {
 type lookDue struct{}
 
 func newAdmission(p *program) *admission {
-	return &admission{Runs: supervisor.NewRuns(p.System), program: p, log: p.Log, served: map[string][]hooks.Hook{}}
+	return &admission{Runs: supervisor.NewRuns(p.System), program: p, log: p.Log, served: map[string][]hooks.Hook{}, refused: map[string]error{}}
 }
 
 // Receive implements actor.Actor.
@@ -85,7 +86,7 @@ func (a *admission) Receive(ctx actor.Context) {
 		a.apply(ctx, false)
 	case messages.Review:
 		a.asked++
-		if len(a.served[msg.Owner]) > 0 || a.outcome.Owners[msg.Owner] {
+		if a.ended == 0 || len(a.served[msg.Owner]) > 0 || a.outcome.Owners[msg.Owner] {
 			ctx.Forward(a.program.Owner(msg.Owner))
 		} else { // nothing is configured for it: no client makes its hooks run
 			ctx.Respond(messages.Reviewed{Err: messages.ErrNoHook})
@@ -108,7 +109,12 @@ func (a *admission) Receive(ctx actor.Context) {
 func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 	asked := slices.DeleteFunc(slices.Clone(msg.Hooks), func(h hooks.Hook) bool { return !h.Config.HasWebhooks() })
 	before, known := a.served[msg.Owner]
-	a.served[msg.Owner] = asked
+	if ctx.Sender() == nil && a.kept != nil && !slices.Contains(a.kept, msg.Owner) {
+		return // a discovery has decided meanwhile
+	}
+	if a.served[msg.Owner] = asked; !known {
+		a.order = append(a.order, msg.Owner)
+	}
 	same := func(a, b hooks.Hook) bool { return a.Config == b.Config }
 	if ctx.Sender() == nil {
 		if !known || !slices.EqualFunc(asked, before, same) {
@@ -131,7 +137,14 @@ func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {
 // keep removes at the beginning of a reload what is configured for others, and repairs what somebody has changed.
 func (a *admission) keep(ctx actor.Context, owners []string) {
 	a.kept = owners
-	maps.DeleteFunc(a.served, func(owner string, _ []hooks.Hook) bool { return !slices.Contains(owners, owner) })
+	gone := func(owner string) bool { return !slices.Contains(owners, owner) }
+	maps.DeleteFunc(a.served, func(owner string, _ []hooks.Hook) bool { return gone(owner) })
+	a.order = slices.DeleteFunc(a.order, gone)
+	for owner := range a.outcome.Owners {
+		if gone(owner) { // its hooks may have answered although it is disabled
+			ctx.Send(a.program.PID(monitorsPath), messages.Unwatch{Owner: owner})
+		}
+	}
 	if a.Runs.Len()+len(a.outcome.Owners) > 0 {
 		a.apply(ctx, false)
 	}
@@ -161,7 +174,7 @@ func (a *admission) apply(ctx actor.Context, onlyDue bool) {
 // applied answers who has waited for the Apply that has ended, and begins the next one if that is due.
 func (a *admission) applied(ctx actor.Context) {
 	a.ended = a.begun
-	for owner, err := range a.outcome.Failed {
+	for owner, err := range a.failed() {
 		a.log.Error("webhooks could not be configured, will retry", "owner", owner, "err", err)
 	}
 	a.answer(ctx)
@@ -187,19 +200,26 @@ func (a *admission) answer(ctx actor.Context) {
 			return false
 		}
 		var served messages.ReviewsServed
-		if len(a.served[w.owner]) > 0 {
-			served.Err = errors.Join(a.outcome.Failed[""], a.outcome.Failed[w.owner], a.refused[w.owner])
+		if failed := a.failed(); len(a.served[w.owner]) > 0 && !errors.Is(failed[""], webhooks.ErrRemoved) {
+			served.Err = errors.Join(failed[""], failed[w.owner])
 		}
 		ctx.Send(w.pid, served)
 		return true
 	})
 }
 
+// failed are errors by owner, by an empty one those of all.
+func (a *admission) failed() map[string]error {
+	failed := maps.Clone(a.refused)
+	maps.Copy(failed, a.outcome.Failed)
+	return failed
+}
+
 // wanted is what is to be configured. It shares nothing that the actor changes later.
 func (a *admission) wanted() webhooks.Wanted {
 	w, by := webhooks.Wanted{Owners: map[string]webhooks.Owned{}}, map[string]string{}
 	a.refused = map[string]error{}
-	for _, owner := range slices.Sorted(maps.Keys(a.served)) {
+	for _, owner := range a.order { // who converts a CRD goes on
 		var owned webhooks.Owned
 		asked := a.served[owner]
 		for _, hook := range asked {
@@ -231,13 +251,12 @@ func (a *admission) wanted() webhooks.Wanted {
 
 func (a *admission) publish(ctx actor.Context) {
 	s := view.AdmissionStatus{Asked: a.asked}
-	for _, owner := range slices.Sorted(maps.Keys(a.served)) {
+	for _, owner := range a.order {
 		for _, hook := range a.served[owner] {
 			s.Hooks = append(s.Hooks, hook.Name)
 		}
 	}
-	failed := slices.AppendSeq(slices.Collect(maps.Values(a.outcome.Failed)), maps.Values(a.refused))
-	if err := errors.Join(failed...); err != nil {
+	if err := errors.Join(slices.Collect(maps.Values(a.failed()))...); err != nil {
 		s.Error = err.Error()
 	}
 	a.program.Inspector.Publish(ctx.Self(), s)

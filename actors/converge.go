@@ -329,6 +329,11 @@ func (c *converge) keepReviews(ctx actor.Context) {
 	}
 	deleting := slices.DeleteFunc(slices.Clone(c.steps.Delete), func(name string) bool { return !c.Deployed[name] })
 	owners := slices.Concat([]string{messages.GlobalHooks}, c.Enabled, c.Purges.Held, c.steps.Keep, deleting)
+	for name := range c.Deployed { // with a directory that does not load, or a link that leads to nothing
+		if c.Tree.Module(name) == nil && c.HasDirectory(name) {
+			owners = append(owners, name)
+		}
+	}
 	ctx.Send(c.program.PID(admissionPath), messages.KeepReviews{Owners: owners})
 }
 

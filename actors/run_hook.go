@@ -329,8 +329,8 @@ func (h hookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 // and notifies everyone who watches over hooks: the report of hanging ones, and HookRan. The result is returned with
 // an error, too: it has the usage, and patches that are applied despite the failure (K9).
 func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
-	shared := h.valuesID(binding)
-	if limit := h.Limits.of(h.hook); limit != nil && shared == "" && !limit.Allow() { // reviews do not wait (O5)
+	_, answers := h.Task.Work.(messages.Review) // which do not wait (O5)
+	if limit := h.Limits.of(h.hook); limit != nil && !answers && !limit.Allow() {
 		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
 		err := limit.Wait(h.run.Context())
 		if err == nil {
@@ -353,7 +353,7 @@ func (h hookJob) process(binding hooks.BindingType, contexts []hooks.Context) (h
 	began := time.Now()
 	result, err := h.Hooks.Run(h.run.Context(), hooks.Run{
 		Hook: h.hook, WorkingDir: h.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: h.labels(h.hook.Name, contexts[0].Binding), Env: environment, ValuesID: shared,
+		Labels: h.labels(h.hook.Name, contexts[0].Binding), Env: environment,
 	})
 	if h.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
 		h.HookRan(view.HookRun{

@@ -106,7 +106,10 @@ func (j Job) review(run *supervisor.Run, q messages.Review) (answer messages.Rev
 	if j.Owner != messages.GlobalHooks && !j.Known.Loaded {
 		err := j.loadHooks(run)
 		if errors.Is(err, errNotLoaded) {
-			j.Known.Hooks, err = j.LoadModuleHooks(run.Context(), j.Known.Module)
+			err = j.atMost(run.Context(), "", 1, func() (err error) {
+				j.Known.Hooks, err = j.LoadModuleHooks(run.Context(), j.Known.Module)
+				return err
+			})
 		}
 		if err != nil {
 			return messages.Reviewed{Err: err}
@@ -178,6 +181,17 @@ func (j Job) convert(run *supervisor.Run, q messages.Review) (answer messages.Re
 	}
 }
 
+// atMost does something when fewer than most others of the same name do it, within the owner.
+func (j Job) atMost(ctx context.Context, name string, most int, do func() error) error {
+	known, _ := j.Limits.answering.LoadOrStore(name, semaphore.NewWeighted(int64(most)))
+	turn, _ := known.(*semaphore.Weighted)
+	if err := turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer turn.Release(1)
+	return do()
+}
+
 // chained is a step of a chain.
 type chained struct {
 	hooks.ConversionStep
@@ -233,15 +247,6 @@ func (j Job) convertStep(run *supervisor.Run, q messages.Review, at chained, obj
 	return nil
 }
 
-// valuesID names the values of a run that answers a question; it is empty for others.
-func (h hookJob) valuesID(binding hooks.BindingType) string {
-	switch binding {
-	case hooks.OnValidating, hooks.OnMutating, hooks.OnConversion:
-		return fmt.Sprint(h.Known.Global.Checksum(), h.Known.Own.Checksum(), h.Known.Enabled)
-	}
-	return ""
-}
-
 // respond runs the hook for a question. As many runs of a hook answer at a time as there are processors, beside
 // its other runs; the others wait as long as their question has time. Objects, but for a dry run, and metrics have
 // their effect before the answer is given; a patch of values is refused, because no one would see what it was for.
@@ -254,13 +259,17 @@ func (h hookJob) respond(q messages.Review, b hooks.Binding, c hooks.Context) (_
 		}
 		s.End(err)
 	}()
-	known, _ := h.Limits.answering.LoadOrStore(h.hook.Name, semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))))
-	turn, _ := known.(*semaphore.Weighted)
 	h.run.Step("%s: waits until others have answered", h.hook.Name)
-	if err := turn.Acquire(h.run.Context(), 1); err != nil {
-		return nil, err
-	}
-	defer turn.Release(1)
+	var response *hooks.Response
+	err = h.atMost(h.run.Context(), h.hook.Name, runtime.GOMAXPROCS(0), func() (err error) {
+		response, err = h.answer(q, b, c)
+		return err
+	})
+	return response, err
+}
+
+// answer is respond without the wait.
+func (h hookJob) answer(q messages.Review, b hooks.Binding, c hooks.Context) (_ *hooks.Response, err error) {
 	if len(b.Snapshots) > 0 {
 		snapshots, err := h.snapshots(messages.Synchronization{})
 		if err == nil && snapshots.Waiting != "" {

@@ -193,8 +193,13 @@ func asks(run Run) ContextType {
 	return run.Contexts[0].Type
 }
 
-// nameResponse names the file for the answer, which the hook makes, and reports whether there is to be one.
-func nameResponse(dir *runDir, of ContextType) bool {
+// answers reports whether a run is asked for an answer, for which somebody waits.
+func answers(of ContextType) bool {
+	return of == TypeConversion || of == TypeValidating || of == TypeMutating
+}
+
+// nameResponse names the file for the answer, which the hook makes.
+func nameResponse(dir *runDir, of ContextType) {
 	switch of {
 	case TypeConversion:
 		dir.name(envConversion, envConversion)
@@ -202,10 +207,7 @@ func nameResponse(dir *runDir, of ContextType) bool {
 		for _, name := range []string{envReview, "VALIDATING_RESPONSE_PATH", "MUTATING_RESPONSE_PATH"} {
 			dir.name(name, envReview)
 		}
-	default:
-		return false
 	}
-	return true
 }
 
 // readResponse reads the answer; nil for a run that is asked for none.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -56,9 +55,6 @@ type Runner struct {
 	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
 	groups  *groups
 	shell   *shellLibrary
-
-	mu     sync.Mutex
-	shared map[string]*sharedValues // by hook
 }
 
 // NewRunner checks the options and that TmpDir can be written to. It removes the directories of
@@ -89,7 +85,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}, shell: newShellLibrary(options), shared: map[string]*sharedValues{}}, nil
+	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}, shell: newShellLibrary(options)}, nil
 }
 
 // Configure asks a file for its configuration: it runs the file with the argument --config and
@@ -151,9 +147,6 @@ type Run struct {
 	ConfigValues any         // values of the ConfigMap only; nil reads as {}
 	Labels       []slog.Attr // module, binding, queue, task …; the hook's name is added unless it is among them
 	Env          []string    // KEY=value, added to the environment of this run
-	// ValuesID is another one for other values. The runs of a hook with one ID share their files: somebody waits for
-	// their answers, and making the files takes as long as the rest. Empty: this run has files of its own.
-	ValuesID string
 }
 
 // Result is what a successful run wrote. It was read completely and its form was checked; nothing
@@ -183,17 +176,12 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
-	if discard := func() { r.discard(dir, run.Labels, run.Hook.Name) }; run.ValuesID == "" {
-		defer discard()
-	} else {
+	if discard := func() { r.discard(dir, run.Labels, run.Hook.Name) }; answers(asks(run)) {
 		defer func() { go discard() }() // somebody waits for the answer
+	} else {
+		defer discard()
 	}
-	values, err := r.values(dir, run)
-	if err == nil {
-		defer r.release(values)
-		err = writeRun(dir, run)
-	}
-	if err != nil {
+	if err := writeRun(dir, run); err != nil {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
@@ -246,70 +234,23 @@ func failedItself(err error) bool {
 // writeRun makes all files of a run: those to read, and empty ones for what the hook writes (C23,
 // C24).
 func writeRun(dir *runDir, run Run) error {
-	errs := []error{dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) })}
+	errs := []error{
+		dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) }),
+		addTree(dir, envValues, run.Values),
+		addTree(dir, envConfig, run.ConfigValues),
+	}
 	if run.Hook.Batch == settings {
 		errs = append(errs, addTree(dir, envSettings, ownSettings(run.ConfigValues)))
 	}
-	answers := nameResponse(dir, asks(run)) // somebody waits, and a file that is there takes longer to be written
+	nameResponse(dir, asks(run))
 	for _, variable := range []string{envValuesPatch, envConfigPatch, envMetrics, envObjectPatch} {
-		if answers {
+		if answers(asks(run)) { // a file that is there takes longer to be written
 			dir.name(variable, variable)
 		} else {
 			errs = append(errs, dir.add(variable, nil))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// sharedValues are the files with values of runs of one hook.
-type sharedValues struct {
-	*runDir
-	id   string
-	runs int // that use them, and one while they are those of the newest values
-}
-
-// values adds the files with values to those of a run; shared ones are released afterwards.
-func (r *Runner) values(dir *runDir, run Run) (*sharedValues, error) {
-	write := func(to *runDir) error {
-		return errors.Join(addTree(to, envValues, run.Values), addTree(to, envConfig, run.ConfigValues))
-	}
-	if run.ValuesID == "" {
-		return nil, write(dir)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.shared[run.Hook.Path]
-	if s == nil || s.id != run.ValuesID {
-		made, err := makeRunDir(r.options.TmpDir, run.Hook.Name+"-values", 0)
-		if err == nil {
-			err = write(made)
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.forget(s)
-		s = &sharedValues{made, run.ValuesID, 1}
-		r.shared[run.Hook.Path] = s
-	}
-	s.runs++
-	dir.env = append(dir.env, s.env...)
-	return s, nil
-}
-
-func (r *Runner) release(s *sharedValues) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forget(s)
-}
-
-// forget removes files that nobody uses any more. Those of the newest values stay until the next operator starts.
-func (r *Runner) forget(s *sharedValues) {
-	if s == nil {
-		return
-	}
-	if s.runs--; s.runs == 0 {
-		_ = s.remove()
-	}
 }
 
 // addTree writes values. nil reads as {}, so that a hook need not handle null.

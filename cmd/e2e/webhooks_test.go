@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -158,6 +159,20 @@ func TestReviewsOfWhatIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Absence is no order: what is configured for a module whose link leads to nothing stays, as its release does. A10
+func TestWebhooksOfALinkToNothing(t *testing.T) {
+	h := newFixture(t, "webhooks")
+	h.start(asks).ready().kill()
+	before := h.webhooks()
+	h.remove("modules/050-policy")
+	must(t, os.Symlink(h.path("nothing"), h.path("modules/050-policy")))
+	h.start(asks).ready()
+	if now := h.webhooks(); now != before {
+		t.Errorf("there are %q, were %q", now, before)
+	}
+	h.refused("a", "green", "failed calling webhook")
 }
 
 // Not one request fails while certificates and their CA are renewed again and again.

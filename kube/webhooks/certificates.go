@@ -160,8 +160,8 @@ func (w *Webhooks) renewSecret(ctx context.Context) (*certificates, error) {
 		return nil, err
 	}
 	absent := err != nil
-	if removed, err := time.Parse(time.RFC3339, secret.Annotations[Label]); err == nil && removed.After(w.began) {
-		return nil, errRemoved
+	if removed, err := time.Parse(time.RFC3339Nano, secret.Annotations[Label]); err == nil && removed.After(w.began) {
+		return nil, ErrRemoved
 	}
 	if read, err := parseSecret(secret.Data); err == nil {
 		before = read
@@ -194,8 +194,8 @@ func (w *Webhooks) renewSecret(ctx context.Context) (*certificates, error) {
 	return next, err
 }
 
-// errRemoved means that a person, or the end of the installation, wants no webhooks.
-var errRemoved = errors.New("'webhooks delete' has removed them; they are configured when the operator starts again")
+// ErrRemoved means that a person, or the end of the installation, wants no webhooks.
+var ErrRemoved = errors.New("'webhooks delete' has removed them; they are configured when the operator starts again")
 
 // parseSecret reads what secretData has written.
 func parseSecret(data map[string][]byte) (*certificates, error) {

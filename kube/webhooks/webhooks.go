@@ -194,7 +194,7 @@ func (w *Webhooks) apply(ctx context.Context, wanted Wanted, failed map[string]e
 	if len(after) == 0 {
 		return nil
 	}
-	if err = errors.Join(w.listen(ctx), w.lead(ctx)); w.certs == nil || !w.listens || errors.Is(err, errRemoved) {
+	if err = errors.Join(w.listen(ctx), w.lead(ctx)); w.certs == nil || !w.listens || errors.Is(err, ErrRemoved) {
 		return err
 	}
 	for owner := range after {
@@ -219,7 +219,7 @@ func (w *Webhooks) listen(ctx context.Context) error {
 // RemoveAll removes what an operator of the namespace has configured, and ends its conversions. A mark on the Secret
 // keeps one that still runs from doing it again.
 func (w *Webhooks) RemoveAll(ctx context.Context) error {
-	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, Label, time.Now().Format(time.RFC3339))
+	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, Label, time.Now().Format(time.RFC3339Nano))
 	of := w.client.Resource(v1("", "secrets")).Namespace(w.options.Namespace)
 	_, err := of.Patch(ctx, SecretName, types.MergePatchType, mark, metav1.PatchOptions{})
 	found, errList := w.list(ctx)
