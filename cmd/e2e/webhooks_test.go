@@ -230,7 +230,10 @@ echo '{"configVersion": "v1", "kubernetesCustomResourceConversion": [{"crdName":
 	if status != http.StatusOK || strings.Count(body, `"stages":"a,b"`) != many/2 || strings.Count(body, `"stages":"c"`) != many/2 || strings.Index(body, `"r7"`) > strings.Index(body, `"r8"`) {
 		t.Errorf("%d objects: status %d, %.300s", many, status, body)
 	}
-	if got, want := h.read("out/steps"), fmt.Sprintf("example.com/v1 %d\ndown1 %d\n", many/2, many); got != want {
+	// The API server may ask for single objects, too, meanwhile.
+	alone := func(line string) bool { return strings.HasSuffix(line, " 1") || strings.HasSuffix(line, " 2") }
+	got, want := slices.DeleteFunc(h.lines("out/steps"), alone), []string{fmt.Sprint("example.com/v1 ", many/2), fmt.Sprint("down1 ", many)}
+	if !slices.Equal(got, want) {
 		t.Errorf("the steps of a list are %q, want %q", got, want)
 	}
 	_, err = kubectl("apiVersion: example.com/v1beta1\nkind: Rocket\nmetadata: {name: bad, annotations: {break: \"yes\"}}\nspec: {stages: [a]}", "create", "-f-")
