@@ -38,7 +38,7 @@ type AppliedWebhooks = webhooks.Applied
 const lookPeriod, failedPeriod = time.Minute, 5 * time.Second
 
 // admission has the API server ask hooks (chapter O): it owns the certificates, the listener and the configurations in
-// the cluster, all of them in World.Webhooks, and gives questions to the owners of hooks.
+// the cluster, all of them in World.Webhooks, and gives requests to the owners of hooks.
 //
 // Configurations stay over a restart, because that is what failurePolicy Fail means. So a start must not wait for
 // itself: the first Apply, before any module runs, opens the address and leads what an earlier process has configured
@@ -52,7 +52,7 @@ type admission struct {
 	order   []string                // of them, as they said it first
 	kept    []string                // owners whose hooks may be asked; nil before the first discovery
 	waiting []serving               // who waits for an Apply
-	asked   int64                   // questions
+	asked   int64                   // requests
 
 	begun, ended int              // the last Apply
 	due          bool             // another one follows it
@@ -103,7 +103,7 @@ func (a *admission) Receive(ctx actor.Context) {
 }
 
 // serve has the hooks of an owner asked. The owner waits for the Apply that knows of them; one without such hooks, now
-// and before, for the one in progress, so that no module runs before this process answers. Nobody waits if the API
+// and before, for the one in progress, so that no module runs before this process answers. No one waits if the API
 // server has asked for a hook that is not there: what an earlier process has configured must not refuse writes until
 // the owner has started.
 func (a *admission) serve(ctx actor.Context, msg messages.ServeReviews) {

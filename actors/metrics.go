@@ -45,7 +45,7 @@ type Metrics struct {
 	// is forgotten.
 	moduleHooks, globalHooks      hookRuns
 	oldHookFailed, oldHookAllowed prometheus.Counter
-	// Of questions of the API server to hooks.
+	// Of webhook requests.
 	reviews       *prometheus.CounterVec
 	reviewSeconds *prometheus.SummaryVec
 	// Of queues. The labels queue and queue_name mean the same: these metrics have names and labels of older operators,
@@ -118,7 +118,7 @@ func (m *Metrics) declareModules() {
 	m.moduleHooks = m.hookRuns("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.globalHooks = m.hookRuns("global_hook_", "hook", "binding", "queue", "activation")
 	m.oldHookFailed = m.counter("hook_errors", "Failed runs of all hooks (old name).").WithLabelValues()
-	m.reviews = m.counter("webhook_requests_total", "Questions of the API server to hooks: allowed (also converted), denied, failed.", "module", "hook", "binding", "result")
+	m.reviews = m.counter("webhook_requests_total", "Webhook requests that hooks have answered: allowed (also converted), denied, failed.", "module", "hook", "binding", "result")
 	m.reviewSeconds = m.summary("webhook_request_seconds", "Time until the API server was answered.", "module", "hook", "binding")
 	m.oldHookAllowed = m.counter("hook_allowed_errors", "Allowed failures of all hooks (old name).").WithLabelValues()
 }
@@ -282,7 +282,7 @@ func (m *Metrics) HookEnded(owner, hook, binding string, t messages.Task, u hook
 	}
 }
 
-// Reviewed counts a question of the API server.
+// Reviewed counts a webhook request.
 func (m *Metrics) Reviewed(q messages.Review, a messages.Reviewed, began time.Time) {
 	result := "allowed"
 	if a.Err != nil {

@@ -22,7 +22,7 @@ import (
 	"addon-operator/values"
 )
 
-// Review asks a hook, for the server and for tests. The answer comes before the question's time is over, and an error
+// Review asks a hook, for the server and for tests. The answer comes before the request's time is over, and an error
 // says why there is none.
 func (o *Operator) Review(ctx context.Context, q messages.Review) (answer messages.Reviewed) {
 	began := time.Now()
@@ -56,7 +56,7 @@ func LoadedHooks(status fmt.Stringer) []hooks.Hook {
 	return nil
 }
 
-// answers says which hook answers a question, and whether the API server is to go on without it.
+// answers says which hook answers a request, and whether the API server is to go on without it.
 func answers(q messages.Review, loaded []hooks.Hook) (hook string, ignore bool) {
 	for _, h := range loaded {
 		if b := h.Config.Review(q.Type, q.Name); b != nil {
@@ -69,12 +69,12 @@ func answers(q messages.Review, loaded []hooks.Hook) (hook string, ignore bool) 
 	return "", false
 }
 
-// lateReview is why a question has no answer in time.
+// lateReview is why a request has no answer in time.
 func lateReview(hook string, q messages.Review) error {
 	return fmt.Errorf("hook %s gave no answer within %s; a hook that writes what it reviews waits for itself", hook, q.Within)
 }
 
-// review begins a run for a question, outside of all queues (O5).
+// review begins a run for a request, outside of all queues (O5).
 func (o *owner) review(ctx actor.Context, q messages.Review) {
 	id := "review-" + o.program.Runs.NewID()
 	j := o.job(messages.Task{ID: id, Owner: o.name, Work: q, Cause: messages.Cause{Activation: messages.ByReview, Detail: q.Name}})
@@ -247,8 +247,8 @@ func (j Job) convertStep(run *supervisor.Run, q messages.Review, at chained, obj
 	return nil
 }
 
-// respond runs the hook for a question. As many runs of a hook answer at a time as there are processors, beside
-// its other runs; the others wait as long as their question has time. Objects, but for a dry run, and metrics have
+// respond runs the hook for a request. As many runs of a hook answer at a time as there are processors, next to
+// its other runs; the others wait as long as their request has time. Objects, but for a dry run, and metrics have
 // their effect before the answer is given; a patch of values is refused, because no one would see what it was for.
 func (h hookJob) respond(q messages.Review, b hooks.Binding, c hooks.Context) (_ *hooks.Response, err error) {
 	var s span

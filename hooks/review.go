@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The bindings for questions of the API server (chapter O): about a write, and for objects in another version. Their
+// The bindings for webhook requests (chapter O): about a write, and for objects in another version. Their
 // runs belong to no queue (O5), and write an answer.
 const (
 	OnValidating BindingType = "kubernetesValidating"
@@ -173,7 +173,7 @@ const (
 	envConversion = "CONVERSION_RESPONSE_PATH"
 )
 
-// Response is what a hook has answered to a question of the API server.
+// Response is what a hook has answered to a webhook request.
 type Response struct {
 	// Of a review.
 	Allowed  bool            `json:"allowed"`
@@ -185,7 +185,7 @@ type Response struct {
 	Failed  string            `json:"failedMessage"` // why it has failed; "" when it has not
 }
 
-// asks is the type of the question that a run answers; one of others for none.
+// asks is the type of the request that a run answers; one of others for none.
 func asks(run Run) ContextType {
 	if len(run.Contexts) == 0 {
 		return ""

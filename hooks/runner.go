@@ -156,7 +156,7 @@ type Result struct {
 	ConfigPatch   values.Patch
 	Metrics       []Metric
 	ObjectPatches []byte    // as the hook wrote it
-	Response      *Response // to a question of the API server; nil for other runs
+	Response      *Response // to a webhook request; nil for other runs
 	Warnings      []string  // deprecated forms and keys without meaning in the files; to be logged
 	Usage         Usage     // filled in for failed runs too
 	Output        string    // the last lines of stdout and then of stderr, for failed runs too; at most 8 KiB

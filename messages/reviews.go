@@ -8,10 +8,10 @@ import (
 	"addon-operator/hooks"
 )
 
-// ErrNoHook means that an owner has no hook for a question.
+// ErrNoHook means that an owner has no hook for a request.
 var ErrNoHook = errors.New("no hook answers here")
 
-// Review is a question of the API server to a hook of an owner (chapter O). It is no task: no queue knows it (O5).
+// Review is a webhook request to a hook of an owner (chapter O). It is no task: no queue knows it (O5).
 type Review struct {
 	Owner string
 	Type  hooks.BindingType
@@ -24,7 +24,7 @@ type Review struct {
 	To      string
 	Objects []json.RawMessage
 	Until   time.Time     // when the answer must have been given
-	Within  time.Duration // how long that was when the question came
+	Within  time.Duration // how long that was when the request came
 }
 
 // Reviewed is the answer to a Review.

@@ -26,23 +26,23 @@ import (
 	"addon-operator/values"
 )
 
-// The bounds of questions of the API server. An object has 1.5 MiB at most, and a review contains two of them; a
+// The bounds of webhook requests. An object has 1.5 MiB at most, and a review contains two of them; a
 // conversion has all objects of a list. What is being read and answered at one time is bounded by its bytes, so that a
-// thousand questions at once cost no memory: the others wait as long as they have time.
+// thousand requests at once cost no memory: the others wait as long as they have time.
 const (
 	maxReview      = 8 << 20
 	maxConversion  = 16 << 20
 	maxAsked       = 32 << 20
 	maxObjects     = 100_000          // of a conversion
 	maxTimeout     = 30 * time.Second // of Kubernetes
-	bodyTimeout    = 5 * time.Second  // to send a question
-	maxReviewers   = 2000             // connections: each API server opens one for each question at a time
+	bodyTimeout    = 5 * time.Second  // to send a request
+	maxReviewers   = 2000             // connections: each API server opens one for each request at a time
 	reviewMargin   = time.Second / 2  // for the way of the answer
 	usualReview    = 10 * time.Second // timeoutSeconds where the API server does not name it
 	conversionTime = 30 * time.Second // which the API server does not name
 )
 
-// Reviews answers questions of the API server (chapter O).
+// Reviews answers webhook requests (chapter O).
 type Reviews struct {
 	Review func(ctx context.Context, q messages.Review) messages.Reviewed
 	Hide   func(string) string // returns a text without known secrets
@@ -76,7 +76,8 @@ func ServeReviews(ctx context.Context, address string, r *Reviews, certificate C
 	r.reading = semaphore.NewWeighted(maxAsked)
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		// Not HTTP/2: questions that wait would fill the buffer of a connection that others share, which then wait for them.
+		// Not HTTP/2: requests that wait would fill the buffer of a connection that others share, which then wait for
+		// them.
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 	}
@@ -85,7 +86,7 @@ func ServeReviews(ctx context.Context, address string, r *Reviews, certificate C
 		if err != nil {
 			return "", fmt.Errorf("client CA of webhooks: %w", err)
 		}
-		// A client without one is told so: after a handshake that fails it would not know why.
+		// A client without one gets an answer that says so: a failed handshake would not tell it why.
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(text) {
 			return "", fmt.Errorf("client CA of webhooks: %s contains no certificate", r.ClientCA)
@@ -136,7 +137,7 @@ func (o *objects) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// refusal is why a request is no question that a hook could answer.
+// refusal is why no hook can answer an HTTP request.
 type refusal struct {
 	status int
 	why    string
@@ -166,7 +167,7 @@ func (r *Reviews) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // answer asks a hook. The error is for what gets no review as its answer: because it is none, or because the hook
 // has failed, and the API server is to go on without it (failurePolicy Ignore).
 func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) {
-	q, err := r.question(req)
+	q, err := r.route(req)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +186,7 @@ func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) 
 		return nil, tooLarge
 	}
 	if r.reading.Acquire(ctx, size) != nil {
-		return nil, refusal{http.StatusTooManyRequests, "too many questions are being answered"}
+		return nil, refusal{http.StatusTooManyRequests, "too many webhook requests are in progress"}
 	}
 	defer r.reading.Release(size)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(cmp.Or(r.slow, bodyTimeout))) // a recorder of tests has none
@@ -213,8 +214,8 @@ func (r *Reviews) answer(w http.ResponseWriter, req *http.Request) (any, error) 
 	return map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind, "response": response}, nil
 }
 
-// question is what a request asks, without its body.
-func (r *Reviews) question(req *http.Request) (q messages.Review, err error) {
+// route is what a request asks for, without its body.
+func (r *Reviews) route(req *http.Request) (q messages.Review, err error) {
 	path := strings.SplitN(strings.TrimPrefix(req.URL.Path, "/"), "/", 3)
 	of := map[string]hooks.BindingType{"validate": hooks.OnValidating, "mutate": hooks.OnMutating, "convert": hooks.OnConversion}[path[0]]
 	switch {
@@ -244,7 +245,7 @@ func (r *Reviews) respond(ctx context.Context, q messages.Review) (map[string]an
 		return nil, refusal{http.StatusNotFound, "no hook answers here"}
 	case answer.Err != nil:
 		if r.complains(cmp.Or(answer.Hook, q.Owner)) {
-			r.Log.Error("a question of the API server has no answer", "owner", q.Owner, "hook", answer.Hook, "binding", q.Name, "err", answer.Err)
+			r.Log.Error("a webhook request has failed", "owner", q.Owner, "hook", answer.Hook, "binding", q.Name, "err", answer.Err)
 		}
 		if answer.Ignore || answer.Hook == "" { // what failurePolicy says is up to the API server
 			return nil, answer.Err

@@ -48,8 +48,8 @@ func posted(t *testing.T, url, body string) (int, string) {
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
-// Whoever asks gets the right answer, also to what is no question. O4, O7
-func TestQuestions(t *testing.T) {
+// Whoever asks gets the right answer, also to what is no webhook request. O4, O7
+func TestWebhookRequests(t *testing.T) {
 	const review, conversion = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u"}}`,
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"e/v2","objects":[{"a":1}]}}`
 	answers := map[string]messages.Reviewed{
@@ -59,7 +59,7 @@ func TestQuestions(t *testing.T) {
 		"failed":  {Hook: "h", Err: errors.New("hook h: exit code 1: secret")},
 		"ignored": {Hook: "h", Err: errors.New("hook h: exit code 1"), Ignore: true},
 		"early":   {Err: errors.New("module m is being loaded")},
-		"nobody":  {Err: messages.ErrNoHook},
+		"no hook": {Err: messages.ErrNoHook},
 	}
 	address := reviewServer(t, &Reviews{Review: func(_ context.Context, q messages.Review) messages.Reviewed { return answers[q.Name] }})
 	envelope := func(response string) string {
@@ -76,7 +76,7 @@ func TestQuestions(t *testing.T) {
 		{"/mutate/m/early", review, 500, "module m is being loaded"},
 		{"/mutate/m/failed", review, 200, envelope(`{"allowed":false,"status":{"code":500,"message":"hook h: exit code 1: ***"},"uid":"u"}`)},
 		{"/mutate/m/ignored", review, 500, "hook h: exit code 1"},
-		{"/mutate/m/nobody", review, 404, "no hook answers here"},
+		{"/mutate/m/no%20hook", review, 404, "no hook answers here"},
 		{"/convert/m/failed", conversion, 200, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"result":{"message":"conversion of failed to e/v2: hook h: exit code 1: ***","status":"Failure"},"uid":"u"}}`},
 		{"/convert/m/allowed", conversion, 200, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"convertedObjects":null,"result":{"status":"Success"},"uid":"u"}}`},
 		{"/validate/m/allowed", "", 400, "the body must be a JSON AdmissionReview with a request and its uid"},
@@ -116,7 +116,7 @@ type endless struct{}
 // Read implements io.Reader.
 func (endless) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte(" "), len(p))), nil }
 
-// A client that holds its questions back keeps others waiting for a moment only, however long it says that it has time.
+// A client that does not send the bodies of its requests keeps others waiting for a moment only, whatever its timeout.
 func TestClientThatSendsNothing(t *testing.T) {
 	address := reviewServer(t, &Reviews{slow: time.Second / 10, Review: func(context.Context, messages.Review) messages.Reviewed {
 		return messages.Reviewed{Response: &hooks.Response{Allowed: true}}
@@ -133,8 +133,8 @@ func TestClientThatSendsNothing(t *testing.T) {
 	}
 }
 
-// A thousand large questions at once are all answered, and no more of them are in memory than maxAsked bytes.
-func TestManyQuestionsAtOnce(t *testing.T) {
+// A thousand large requests at once are all answered, and no more of them are in memory than maxAsked bytes.
+func TestManyWebhookRequestsAtOnce(t *testing.T) {
 	const many, size = 1000, 1 << 16
 	var mu sync.Mutex
 	now, most := 0, 0
@@ -160,11 +160,11 @@ func TestManyQuestionsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if most > maxAsked/size {
-		t.Errorf("%d questions of 64 KiB were in memory at once", most)
+		t.Errorf("%d requests of 64 KiB were in memory at once", most)
 	}
 }
 
-// With a client CA, a client without a certificate of it is told so.
+// With a client CA, a client without a certificate of it gets 401.
 func TestClientCertificates(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	certificate, err := SelfSigned()

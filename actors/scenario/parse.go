@@ -270,7 +270,7 @@ type step struct {
 	Expect    *expect          `json:"expect"`
 }
 
-// review is a question about a write.
+// review is a webhook request about a write.
 type review struct {
 	Binding   string         `json:"binding"`
 	Operation string         `json:"operation"` // "": CREATE
@@ -281,7 +281,7 @@ type review struct {
 	Expect    map[string]any `json:"expect"`
 }
 
-// conversion is a question for objects in another version.
+// conversion is a webhook request for objects in another version.
 type conversion struct {
 	CRD     string           `json:"crd"`
 	To      string           `json:"to"`

@@ -172,7 +172,7 @@ func (p *place) inMemory(c *cli.Config) error {
 	if err := p.memory.Start(); err != nil {
 		return err
 	}
-	c.WebhookAddress = cmp.Or(c.WebhookAddress, "127.0.0.1:0") // modules with webhooks run; nobody asks them
+	c.WebhookAddress = cmp.Or(c.WebhookAddress, "127.0.0.1:0") // modules with webhooks run; this cluster calls none
 	c.Kubeconfig, c.KubeContext, c.KubeServer = filepath.Join(p.tmp, "kubeconfig"), "", ""
 	p.kubeconfig = c.Kubeconfig
 	p.cluster = "a cluster in memory, without admission or defaults; workloads count as running"

@@ -71,7 +71,7 @@ echo '{"allowed": true}' >"$VALIDATING_RESPONSE_PATH"
 	}
 }
 
-// timed asks as many questions as there are clients at once, ten times, and returns how long each took.
+// timed sends as many requests as there are clients at once, ten times, and returns how long each took.
 func timed(b *testing.B, url, body string, clients int) (all []time.Duration) {
 	b.Helper()
 	const rounds = 10

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,12 +51,15 @@ func TestReviews(t *testing.T) {
 	expectAll(t, o.command("hook", "list"), "kubernetesValidating", "color.example.com", "kubernetesMutating", "configmaps")
 	h.refused("a", "green", "")
 	h.refused("b", "blue", "blue is forbidden")
-	expectAll(t, o.command("--dump-actors"), "admission", "2 hooks with webhooks, 2 questions")
+	expectAll(t, o.command("--dump-actors"), "admission", "2 hooks with webhooks, 2 requests")
 	h.refused("c", "crash", "hook 050-policy/hooks/validate.sh: exit code 3")
 	h.refused("d", "nothing", "hook 050-policy/hooks/validate.sh: ADMISSION_RESPONSE_PATH: the hook wrote nothing")
 	h.refused("e", "invalid", "is no answer")
 	h.refused("f", "values", "cannot change values")
 	h.refused("g", "slow", "hook 050-policy/hooks/validate.sh gave no answer within 2.5s")
+	slow, err := strconv.Atoi(strings.TrimSpace(h.read("out/slow")))
+	must(t, err)
+	h.until("the end of its process", func() bool { return errors.Is(syscall.Kill(slow, 0), syscall.ESRCH) })
 	for how, want := range map[string]string{"base64": "injected", "list": "injected", "crash": "", "other": ""} {
 		written, err := h.writeLabelled("how-"+how, "mutated", map[string]string{"how": how})
 		must(t, err)
@@ -240,7 +245,7 @@ echo '{"configVersion": "v1", "kubernetesCustomResourceConversion": [{"crdName":
 	if err == nil {
 		t.Error("a conversion that renames the object is not refused")
 	}
-	o.expect("a question of the API server has no answer", "hook 010-rocket/hooks/beta.sh", "metadata.name")
+	o.expect("a webhook request has failed", "hook 010-rocket/hooks/beta.sh", "metadata.name")
 
 	// A new version of the definition keeps the conversion; without the module there is none, and objects can be read.
 	file := h.read("modules/010-rocket/crds/rockets.yaml")
@@ -259,7 +264,7 @@ echo '{"configVersion": "v1", "kubernetesCustomResourceConversion": [{"crdName":
 }
 
 // askWebhook asks a webhook as the API server does, with what is configured in an object.
-func askWebhook(t *testing.T, object, question string) (status int, body string) {
+func askWebhook(t *testing.T, object, request string) (status int, body string) {
 	t.Helper()
 	url := regexp.MustCompile(`"url": "([^"]+)"`).FindStringSubmatch(object)
 	bundle := regexp.MustCompile(`"caBundle": "([^"]+)"`).FindStringSubmatch(object)
@@ -271,7 +276,7 @@ func askWebhook(t *testing.T, object, question string) (status int, body string)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	resp, err := client.Post(url[1], "application/json", strings.NewReader(question))
+	resp, err := client.Post(url[1], "application/json", strings.NewReader(request))
 	must(t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)

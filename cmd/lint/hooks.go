@@ -95,7 +95,7 @@ func (c *checks) bindings(ctx context.Context, hook hooks.Hook) {
 		for _, rule := range r.Webhook.Rules {
 			all := func(words []string) bool { return slices.Contains(words, "*") || slices.Contains(words, "*/*") }
 			if r.Webhook.NamespaceSelector == nil && r.Webhook.ObjectSelector == nil && all(rule.APIGroups) && all(rule.Resources) {
-				c.found.add(Warning, hook.Path, c.found.yamlOf(hook.Path).find(r.Name, 0), fmt.Sprintf("webhook %s: a rule matches all objects of the cluster, and those that nobody answers are refused, unless failurePolicy is Ignore; name groups and resources, or select namespaces or labels", r.Name))
+				c.found.add(Warning, hook.Path, c.found.yamlOf(hook.Path).find(r.Name, 0), fmt.Sprintf("webhook %s: a rule matches all objects of the cluster, and while the operator is away their writes fail, unless failurePolicy is Ignore; name groups and resources, or select namespaces or labels", r.Name))
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func newWebhooks(ctx context.Context, c *cli.Config, client *kube.Client, r *rep
 }
 
 // yield takes the label of the Pod that answers webhooks: this process does not, until it leads. Without it a killed
-// leader that has restarted would get questions.
+// leader that has restarted would get requests.
 func (r *replica) yield(ctx context.Context) {
 	if r.reviews == nil || r.config.PodName == "" || r.config.WebhookService == "" {
 		return
@@ -50,7 +50,7 @@ func (r *replica) yield(ctx context.Context) {
 	}
 }
 
-// WebhooksCommand has the command that ends all questions of the API server, for the end of an installation.
+// WebhooksCommand has the command that ends all webhook requests, for the end of an installation.
 func WebhooksCommand(c *cli.Config) *cobra.Command {
 	group := cli.Group("webhooks", "Remove the webhooks of the operator from the cluster")
 	group.Hidden = true

@@ -382,7 +382,7 @@ func (w *Webhooks) convert(ctx context.Context, crd, owner string) error {
 }
 
 // unconvert ends the conversion: objects are served again in all versions, unchanged but for apiVersion. With a
-// webhook that nobody answers they could not even be deleted.
+// webhook that does not answer, they could not even be deleted.
 func (w *Webhooks) unconvert(ctx context.Context, crd string) error {
 	w.options.Log.Info("the conversion of a CRD is removed", "crd", crd)
 	return gone(w.patch(ctx, crd, nil, nil, map[string]any{"strategy": "None", "webhook": nil}))

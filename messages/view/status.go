@@ -318,14 +318,14 @@ func bindingProblem(b messages.BindingState) string {
 
 // AdmissionStatus is what admission publishes about itself.
 type AdmissionStatus struct {
-	Asked int64    `json:"asked"` // questions of the API server
+	Asked int64    `json:"asked"` // webhook requests
 	Hooks []string `json:"hooks"` // that it asks
 	Error string   `json:"error,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s AdmissionStatus) String() string {
-	text := fmt.Sprintf("%s with webhooks, %s", Count(len(s.Hooks), "hook"), Count(int(s.Asked), "question"))
+	text := fmt.Sprintf("%s with webhooks, %s", Count(len(s.Hooks), "hook"), Count(int(s.Asked), "request"))
 	if s.Error != "" {
 		text += ": " + head(s.Error)
 	}
