@@ -25,6 +25,7 @@ fi
 [[ ! -e $OUT/once ]] || exit 0
 : > "$OUT/once"
 env > "$OUT/environment"
+until read -r score </proc/$$/oom_score_adj && [[ $score == 1000 ]]; do sleep 0.01; done # what it starts inherits it
 sleep 1000 "$@" & echo $! > "$OUT/child"
 wait
 `, "LIMIT", limit))
